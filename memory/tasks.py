@@ -1,23 +1,23 @@
 """Background jobs of memory. Each is a bounded batch and safe to run twice."""
 
 from datetime import timedelta
+from typing import Any
 
 from celery import shared_task
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Team
-from memory.backtests import backtests
-from memory.models import Backtest, Evaluation, EvaluationState
-from memory.questions.evaluations import work_on
+from memory.backtests.backtests import BACKTESTS
+from memory.models import Backtest, Evaluation
+from memory.questions.evaluations import EVALUATIONS
 from memory.review.queue import fill_queue
 from memory.strategies.reports import learn_pending
 
 # Short, because one worker runs all jobs except the chat's.
-EVALUATION_SECONDS = 3
-EVALUATIONS_AT_ONCE = 3
-BACKTEST_SECONDS = 3
-BACKTESTS_AT_ONCE = 3
+SECONDS = 3
+AT_ONCE = 3
 # Nobody works on an evaluation or a backtest that has stood still for so long.
 LOST = timedelta(seconds=30)
 
@@ -27,16 +27,14 @@ def evaluate(evaluation_id: int) -> None:
     """Ask some questions of an evaluation, and leave the rest to the next run."""
     with unless_deleted():
         evaluation = Evaluation.objects.select_related("question_set__space").get(pk=evaluation_id)
-        if work_on(evaluation, seconds=EVALUATION_SECONDS):
+        if EVALUATIONS.go_on(evaluation, seconds=SECONDS):
             evaluate.delay(evaluation_id)
 
 
 @shared_task
 def resume_evaluations() -> None:
     """Go on with evaluations whose job was lost."""
-    lost = timezone.now() - LOST
-    running = Evaluation.objects.filter(state=EvaluationState.RUNNING, worked_at__lt=lost).order_by("pk")
-    for evaluation_id in running.values_list("pk", flat=True)[:EVALUATIONS_AT_ONCE]:
+    for evaluation_id in _lost(Evaluation.objects.running()):
         evaluate(evaluation_id)
 
 
@@ -45,16 +43,20 @@ def backtest(backtest_id: int) -> None:
     """Compute some contexts of a backtest, and leave the rest to the next run."""
     with unless_deleted():
         found = Backtest.objects.select_related("space", "config").get(pk=backtest_id)
-        if backtests.work_on(found, seconds=BACKTEST_SECONDS):
+        if BACKTESTS.go_on(found, seconds=SECONDS):
             backtest.delay(backtest_id)
 
 
 @shared_task
 def resume_backtests() -> None:
     """Go on with backtests whose job was lost."""
-    running = Backtest.objects.running().filter(worked_at__lt=timezone.now() - LOST).order_by("pk")
-    for backtest_id in running.values_list("pk", flat=True)[:BACKTESTS_AT_ONCE]:
+    for backtest_id in _lost(Backtest.objects.running()):
         backtest(backtest_id)
+
+
+def _lost(running: QuerySet[Any]) -> list[int]:
+    stale = running.filter(worked_at__lt=timezone.now() - LOST).order_by("pk")
+    return list(stale.values_list("pk", flat=True)[:AT_ONCE])
 
 
 @shared_task

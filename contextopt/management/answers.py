@@ -28,18 +28,18 @@ class AnsweringCommand(ReportingCommand):
     def how_far(self) -> str:
         return f"Interrupted after {self.answered:,} answers."
 
-    def answer_lines(self, name: str, answer: Answer) -> int:
+    def answer_lines(self, name: str, answer: Answer, *, space: str | None = None) -> int:
         """Print the answer to each line of a JSONL file with the line's id; return the exit code.
 
         `answer` gets the line's fields except its id, without nulls. It may raise the same errors as a single
-        call.
+        call. Lines may name no other space than the command's.
         """
         check_input(name)
         rejected = 0
         progress = Progress(self.stderr)
         with open_input(name) as stream:
             for row in read_file(stream, name, format="jsonl"):
-                found = row if isinstance(row, Rejection) else _answer_row(row, answer)
+                found = row if isinstance(row, Rejection) else _answer_row(row, answer, space)
                 if isinstance(found, Rejection):
                     rejected += 1
                     self.stderr.write(f"rejected {found}")
@@ -50,10 +50,12 @@ class AnsweringCommand(ReportingCommand):
         return REJECTED if rejected else DONE
 
 
-def _answer_row(row: RawRow, answer: Answer) -> dict[str, Any] | Rejection:
+def _answer_row(row: RawRow, answer: Answer, space: str | None) -> dict[str, Any] | Rejection:
     own = {name: value for name, value in row.fields.items() if value is not None}
     try:
         line_id = LineId.model_validate({"id": own.pop("id", None)}).id
+        if space is not None and own.pop("space", space) != space:
+            raise InvalidInput.of("space", f"must be {space}, as the command says, or left out")
         return {"id": line_id, **answer(own)}
     except ValidationError as error:
         return _reject(row, field_problems(error)[0])

@@ -122,7 +122,7 @@ class ReportingCommand(BaseCommand):
             check_arguments(self.parser, options)
             return self.run(options)
         except InvalidInput as error:
-            lines = [f"{_named(problem.field)}: {problem.message}" for problem in error.problems]
+            lines = [f"{self._named(problem.field)}: {problem.message}" for problem in error.problems]
             raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
         except (ContextoptError, EngineError) as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
@@ -132,6 +132,13 @@ class ReportingCommand(BaseCommand):
                 raise
             message = f"{str(error.filename)[:FILE_NAME_SHOWN]!r}: {error.strerror}"
             raise CommandError(message, returncode=UNUSABLE) from error
+
+    def _named(self, field: str) -> str:
+        """Return the option that gives a field, if there is one. A fault of the whole input is the file's."""
+        if field == WHOLE_INPUT:
+            return "FILE"
+        option = option_name(field, {})
+        return option if option in self.parser._option_string_actions else field
 
 
 def check_arguments(parser: CommandParser, options: Mapping[str, Any]) -> None:
@@ -161,11 +168,6 @@ def quiet_logs(verbosity: int) -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-def _named(field: str) -> str:
-    """Return a field's name. A fault of the whole input is one of the file."""
-    return "FILE" if field == WHOLE_INPUT else field
 
 
 def leave_stdout() -> None:

@@ -12,10 +12,10 @@ from contextopt.models import AssemblyPayload, Author, Message, Record, Space, T
 from contextopt.spaces.configs import draft_settings
 from dashboard.demo.chapters import Chapter, Stage
 from dashboard.demo.stories import read_texts
-from memory.backtests import backtests
+from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.models import Backtest
-from memory.questions import evaluations
+from memory.questions.evaluations import EVALUATIONS, request_evaluation
 from memory.questions.growth import Proposal, add_proposal, propose_from_assembly, propose_from_review
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.models import QuestionSet
@@ -38,9 +38,9 @@ def load_proof(stage: Stage) -> None:
     # The active version comes last, so that its result is the one shown.
     for version in (1, draft.version, 2):
         asked = EvaluationIn(config_version=version)
-        evaluations.complete(evaluations.request_evaluation(question_set=known, data=asked, actor=DEMO_ACTOR))
+        EVALUATIONS.complete(request_evaluation(question_set=known, data=asked, actor=DEMO_ACTOR))
     last = BacktestIn(config=draft.version, last=_TEXTS["backtested"])
-    backtests.complete(backtests.start_backtest(space=space, data=last, actor=DEMO_ACTOR))
+    BACKTESTS.complete(start_backtest(space=space, data=last, actor=DEMO_ACTOR))
 
 
 def _judge(team: Team, space: Space, stage: Stage) -> Iterator[Proposal | None]:

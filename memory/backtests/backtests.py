@@ -1,7 +1,6 @@
-"""Computes the last contexts of a space again, in batches that a killed process leaves off anywhere."""
+"""Computes the last contexts of a space again under other settings."""
 
-from collections.abc import Callable, Sequence
-from time import monotonic, sleep
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -13,21 +12,16 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly, shown_records
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict, ContextoptError, ServiceUnavailable
-from contextopt.jobs import run_after_commit
-from contextopt.locks import Lock, hold_space, only_here
+from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
 from contextopt.models import Assembly, Kind, Space, Team
 from contextopt.spaces.configs import find_config
 from memory.backtests.evidence import read_evidence
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.models import Backtest, BacktestRow, BacktestState
+from memory.work import BATCH, Work
 
 BACKTEST = "memory.tasks.backtest"
-# The contexts stored together. A process that dies computes at most these again.
-BATCH = 10
-# How long a page waits for a short backtest.
-AT_ONCE_SECONDS = 2.0
-WAIT_SECONDS = 0.2
 # Per space, at the same time.
 RUNNING_MAX = 3
 # Older backtests of a space are deleted.
@@ -93,8 +87,7 @@ def start_and_begin(*, space: Space, data: BacktestIn, actor: str) -> Backtest:
         NotFound, Conflict: see `start_backtest`.
     """
     backtest = start_backtest(space=space, data=data, actor=actor)
-    if work_on(backtest, seconds=AT_ONCE_SECONDS):
-        run_after_commit(BACKTEST, backtest.pk)
+    BACKTESTS.begin(backtest)
     return backtest
 
 
@@ -109,42 +102,6 @@ def cancel_backtest(*, backtest: Backtest) -> Backtest:
         raise Conflict("this backtest is no longer running")
     backtest.refresh_from_db(fields=["state", "finished_at"])
     return backtest
-
-
-def complete(backtest: Backtest, on_batch: Callable[[Backtest], None] | None = None) -> None:
-    """Compute all contexts, or wait for the process that is computing them."""
-    while backtest.is_running:
-        if not work_on(backtest, seconds=AT_ONCE_SECONDS, on_batch=on_batch):
-            backtest.refresh_from_db(fields=["state", "finished_at"])
-            sleep(WAIT_SECONDS * backtest.is_running)
-
-
-def work_on(
-    backtest: Backtest, *, seconds: float, on_batch: Callable[[Backtest], None] | None = None
-) -> bool:
-    """Compute further contexts for so long; return whether the caller should go on later.
-
-    If another process is working on the backtest, return false at once.
-    """
-    with only_here(Lock.BACKTEST, backtest.pk) as is_ours:
-        if not is_ours:
-            return False
-        ends = monotonic() + seconds
-        while _is_running(backtest):
-            if not (batch := _next_rows(backtest)):
-                _finish(backtest)
-                return False
-            _compute(backtest, batch)
-            if on_batch is not None:
-                on_batch(backtest)
-            if monotonic() > ends:
-                return True
-        return False
-
-
-def _is_running(backtest: Backtest) -> bool:
-    backtest.refresh_from_db(fields=["state", "finished_at"])
-    return backtest.is_running
 
 
 def _next_rows(backtest: Backtest) -> list[BacktestRow]:
@@ -219,3 +176,6 @@ def _finish(backtest: Backtest) -> None:
     Backtest.objects.filter(pk=backtest.pk).running().update(state=BacktestState.DONE, finished_at=now)
     backtest.refresh_from_db(fields=["state", "finished_at"])
     log.info("backtest_finished", backtest_id=backtest.pk, state=backtest.state)
+
+
+BACKTESTS = Work(BACKTEST, Lock.BACKTEST, _next_rows, _compute, _finish)

@@ -1,11 +1,10 @@
-"""Asks all questions of a set under some settings, in slices that a killed process leaves off anywhere."""
+"""Asks all questions of a set under some settings."""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
-from time import monotonic, sleep
 from typing import Any
 
 import structlog
@@ -16,7 +15,7 @@ from django.utils import timezone
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict, ContextoptError
 from contextopt.jobs import run_after_commit
-from contextopt.locks import Lock, hold_space, only_here
+from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
 from contextopt.models import ContextConfig, Space, Team
 from contextopt.spaces.configs import SETTINGS, find_config, given_settings, settings_of
@@ -30,13 +29,9 @@ from memory.questions.models import (
     Question,
     QuestionSet,
 )
+from memory.work import BATCH, Work
 
 EVALUATE = "memory.tasks.evaluate"
-# The questions stored together. A process that dies asks at most these again.
-BATCH = 10
-# How long a page waits for a small set.
-AT_ONCE_SECONDS = 2.0
-WAIT_SECONDS = 0.2
 TOLERANCE = 1e-9
 # Older evaluations of a set are deleted.
 KEPT = 100
@@ -103,7 +98,7 @@ def request_and_begin(*, question_set: QuestionSet, data: EvaluationIn, actor: s
         NotFound, InvalidInput, Conflict: see `request_evaluation`.
     """
     evaluation = request_evaluation(question_set=question_set, data=data, actor=actor)
-    begin(evaluation)
+    EVALUATIONS.begin(evaluation)
     return evaluation
 
 
@@ -136,12 +131,6 @@ def start_evaluation(
     )
 
 
-def begin(evaluation: Evaluation) -> None:
-    """Ask the first questions at once, which is enough for a small set, and leave the rest to a worker."""
-    if work_on(evaluation, seconds=AT_ONCE_SECONDS):
-        run_after_commit(EVALUATE, evaluation.pk)
-
-
 def begin_later(*, question_set: QuestionSet, settings: Mapping[str, Any], actor: str) -> None:
     """Have a worker evaluate a draft.
 
@@ -152,42 +141,6 @@ def begin_later(*, question_set: QuestionSet, settings: Mapping[str, Any], actor
     run_after_commit(EVALUATE, made.pk)
 
 
-def complete(evaluation: Evaluation, on_batch: Callable[[Evaluation], None] | None = None) -> None:
-    """Ask all questions, or wait for the process that is asking them."""
-    while evaluation.state == EvaluationState.RUNNING:
-        if not work_on(evaluation, seconds=AT_ONCE_SECONDS, on_batch=on_batch):
-            sleep(WAIT_SECONDS)
-            evaluation.refresh_from_db()
-
-
-def work_on(
-    evaluation: Evaluation, *, seconds: float, on_batch: Callable[[Evaluation], None] | None = None
-) -> bool:
-    """Ask further questions for so long; return whether the caller should go on later.
-
-    If another process is working on the evaluation, return false at once.
-    """
-    with only_here(Lock.EVALUATION, evaluation.pk) as is_ours:
-        if not is_ours:
-            return False
-        evaluation.refresh_from_db()
-        if evaluation.state != EvaluationState.RUNNING:
-            return False
-        ends = monotonic() + seconds
-        try:
-            while batch := _next_questions(evaluation):
-                _ask(evaluation, batch)
-                if on_batch is not None:
-                    on_batch(evaluation)
-                if monotonic() > ends:
-                    return True
-        except (EngineError, ContextoptError) as error:
-            _fail(evaluation, str(error))
-            return False
-        _finish(evaluation)
-        return False
-
-
 def _next_questions(evaluation: Evaluation) -> list[Question]:
     asked = evaluation.results.values("question_id")
     rows = Question.objects.filter(question_set=evaluation.question_set_id).exclude(pk__in=asked)
@@ -196,12 +149,16 @@ def _next_questions(evaluation: Evaluation) -> list[Question]:
 
 def _ask(evaluation: Evaluation, questions: list[Question]) -> None:
     space, settings = evaluation.question_set.space, _typed(evaluation.settings)
-    measured = [
-        (question, measure_question(
-            space=space, question=question, settings=settings, context_tokens=evaluation.context_tokens
-        ))
-        for question in questions
-    ]  # fmt: skip
+    try:
+        measured = [
+            (question, measure_question(
+                space=space, question=question, settings=settings, context_tokens=evaluation.context_tokens
+            ))
+            for question in questions
+        ]  # fmt: skip
+    except (EngineError, ContextoptError) as error:
+        _fail(evaluation, str(error))
+        return
     with transaction.atomic():
         hold_space(space.pk)
         left = set(Question.objects.filter(pk__in=[q.pk for q in questions]).values_list("pk", flat=True))
@@ -248,6 +205,9 @@ def _fail(evaluation: Evaluation, error: str) -> None:
 def _forget_old(question_set: QuestionSet) -> None:
     old = question_set.evaluations.newest_first()[KEPT:]
     Evaluation.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+
+
+EVALUATIONS = Work(EVALUATE, Lock.EVALUATION, _next_questions, _ask, _finish)
 
 
 def reaches(recall: float | None, minimum: float) -> bool:

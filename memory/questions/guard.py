@@ -9,7 +9,7 @@ from django.utils import timezone
 from contextopt.errors import BelowMinimum
 from contextopt.models import Space
 from contextopt.spaces.configs import settings_of
-from memory.questions.evaluations import complete, last_evaluation, reaches, settings_key, start_evaluation
+from memory.questions.evaluations import EVALUATIONS, last_evaluation, reaches, settings_key, start_evaluation
 from memory.questions.models import Evaluation, EvaluationState, QuestionSet
 
 # A set with more questions must be evaluated before, because nobody waits so long for a page.
@@ -45,7 +45,7 @@ def _find_fault(question_set: QuestionSet, settings: Mapping[str, Any], actor: s
         evaluation = start_evaluation(
             question_set=question_set, settings=settings, config_version=None, actor=actor
         )
-        complete(evaluation)
+        EVALUATIONS.complete(evaluation)
     if evaluation.state != EvaluationState.DONE:
         return f"The question set {question_set.name!r} could not be evaluated: {evaluation.error}"
     return _compare(question_set, evaluation)

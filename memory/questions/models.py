@@ -131,6 +131,9 @@ class EvaluationQuerySet(models.QuerySet["Evaluation"]):
     def newest_first(self) -> Self:
         return self.order_by("-created_at", "-id")
 
+    def running(self) -> Self:
+        return self.filter(state=EvaluationState.RUNNING)
+
     def done(self) -> Self:
         return self.filter(state=EvaluationState.DONE)
 

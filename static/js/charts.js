@@ -100,16 +100,19 @@
   }
 
   function step(plot, event) {
-    const places = [...new Set(plot.data.flatMap((trace) => trace.x))].sort().filter((x) => pointsAt(plot, x).length);
+    const places = [...new Set(plot.data.flatMap((trace) => trace.x))].filter((x) => pointsAt(plot, x).length);
+    const isCategories = plot.layout.xaxis.type === "category";
+    if (!isCategories) places.sort();
     const here = places.indexOf(plot.dataset.read);
     const moves = { ArrowLeft: here < 0 ? places.length - 1 : here - 1, ArrowRight: here + 1, Home: 0, End: places.length - 1 };
     if (event.key === "Enter" && here >= 0) follow(plot, pointsAt(plot, places[here]));
     if (!(event.key in moves) || !places.length) return;
     event.preventDefault();
-    const x = places[Math.max(0, Math.min(places.length - 1, moves[event.key]))];
+    const place = Math.max(0, Math.min(places.length - 1, moves[event.key]));
+    const x = places[place];
     plot.dataset.read = x;
-    // Plotly's axis counts the team's wall clock as if it were UTC.
-    Plotly.Fx.hover(plot, { xval: Date.parse(`${x}Z`) });
+    // Plotly's axis counts categories from 0, and the team's wall clock as if it were UTC.
+    Plotly.Fx.hover(plot, { xval: isCategories ? place : Date.parse(`${x}Z`) });
     readAloud(pointsAt(plot, x));
   }
 

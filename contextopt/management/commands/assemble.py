@@ -69,7 +69,7 @@ class Command(AnsweringCommand):
         parser.add_argument("--no-log", action="store_true", help="preview only, don't log the assembly")
         parser.add_argument(
             "--queries", metavar="FILE.jsonl",
-            help='a file with one {"id": …, "query": …, any option} per line; prints one JSON line each',
+            help='a file with one {"id": …, "query": …, other fields} per line; prints one JSON line each',
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -91,7 +91,9 @@ class Command(AnsweringCommand):
             raise invalid_option(error) from error
         if options["queries"] is not None:
             return self.answer_lines(
-                options["queries"], lambda own: self._answer(options, team, space, {**asked, **own})
+                options["queries"],
+                lambda own: self._answer(options, team, space, {**asked, **own}),
+                space=space.slug,
             )
         self._prepare(space, request)
         try:

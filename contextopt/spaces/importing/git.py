@@ -64,10 +64,14 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     root = find_repository(repository)
     if rev.startswith("-"):
         raise UnusableSource(f"--rev: {rev!r} is an option, not a revision")
-    if git_line(root, ["rev-list", "--max-count=1", "--end-of-options", rev, "--"]) is None:
+    newest = git_line(root, ["rev-list", "--max-count=1", "--end-of-options", rev, "--"])
+    if newest is None:
         raise UnusableSource(
             f"REPO: {repository} has no commits yet" if rev == "HEAD" else f"--rev: there is no {rev!r}"
         )
+    # A range may hold no commit. Trees and files never do.
+    if not newest and ".." not in rev:
+        raise UnusableSource(f"--rev: {rev!r} is not a commit")
     count = [f"--max-count={limit}"] if limit else []
     arguments = ["log", *LOG_OPTIONS, LOG_FORMAT, *count, "--end-of-options", rev, "--"]
     name = root.name.removesuffix(".git") or root.name

@@ -201,22 +201,26 @@ def add_marks(plot: Plot, period: Period, marks: Iterable[Mark]) -> None:
             groups[-1].append(mark)
         else:
             groups.append([mark])
-    shown = [flag for group in groups for flag in _flags(group, period)]
-    if not shown:
+    add_flags(plot, [flag for group in groups for flag in _flags(group, period)])
+
+
+def add_flags(plot: Plot, flags: Sequence[tuple[Any, str, str]]) -> None:
+    """Draw a dotted line at each place of the x axis, with its label, so anchored, above the chart."""
+    if not flags:
         return
     shapes = [
         {
             "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
             "line": {"color": MUTED, "width": 1, "dash": "dot"},
         }
-        for x, *_ in shown
+        for x, *_ in flags
     ]  # fmt: skip
     labels = [
         {
             "x": x, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": anchor, "text": plain(label),
             "showarrow": False, "font": {"color": "var(--ink-2)", "size": 11},
         }
-        for x, label, anchor in shown
+        for x, label, anchor in flags
         if label
     ]  # fmt: skip
     plot.layout["shapes"] = shapes

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db.models import Count, F, Q
@@ -11,16 +12,18 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRefresh
+from pydantic import TypeAdapter, ValidationError
 
 from contextopt.assemblies.placement.prices import PriceBook
 from contextopt.assemblies.replay.cost import logged_split
 from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.inputs import BigInt
 from contextopt.models import AssemblyPayload, Role, Space
 from contextopt.spaces.configs import activate_config
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.pages import render_page
-from dashboard.pages.backtests.charts import TokenPair, tokens_figure
+from dashboard.pages.backtests.charts import Step, changes_figure
 from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
 from dashboard.pages.spaces.budgets import changes_between
@@ -37,10 +40,11 @@ LIST_TEMPLATE = "dashboard/backtests.html"
 TEMPLATE = "dashboard/backtest.html"
 LIST_SHOWN = 100
 SPACES_OFFERED = 500
-CHARTED = 200
 ROWS_SHOWN = 50
+DIFFERENCE = F("tokens_after") - F("tokens_before")
 REPLAYED = Q(tokens_after__isnull=False)
 CHANGED = REPLAYED & (~Q(tokens_after=F("tokens_before")) | ~Q(added=[]) | ~Q(removed=[]))
+BOUNDS: TypeAdapter[tuple[int, int]] = TypeAdapter(tuple[BigInt, BigInt])
 # The rows of each tab, by its name in the query string.
 TABS = {
     "": ("Changed most", CHANGED),
@@ -129,22 +133,21 @@ def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
         "tiles": tiles_of(figures, costs_of(found)),
     }
     if not request.htmx:
+        changes = _changes(found)
         context |= _rows(request, found) | {
             "changes": changes_between(found.space.configs.active().get(), found.config),
-            "charts": {"tokens": tokens_figure(_pairs(found)).to_plotly_json()},
+            "charts": {"changes": changes_figure(changes).to_plotly_json()},
+            "fewer": sum(change < 0 for change in changes),
+            "unchanged": changes.count(0),
             "space": found.space,
             "proofs": read_version_proofs(found.space, found.config),
         }
     return render_page(request, TEMPLATE, context, partials=("progress",))
 
 
-def _pairs(found: Backtest) -> list[TokenPair]:
-    """Return the newest replays, the oldest first."""
-    rows = found.rows.replayed().order_by("-assembly_id")[:CHARTED]
-    return [
-        TokenPair(str(row.assembly_id), row.tokens_before, row.tokens_after or 0, _what_if(found, row))
-        for row in reversed(rows)
-    ]
+def _changes(found: Backtest) -> list[int]:
+    """Return the change in tokens of each context that could be replayed."""
+    return list(found.rows.replayed().values_list(DIFFERENCE, flat=True))
 
 
 def _what_if(found: Backtest, row: BacktestRow) -> str:
@@ -153,13 +156,17 @@ def _what_if(found: Backtest, row: BacktestRow) -> str:
 
 
 def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
-    """Return the rows of the tab that the query string names, a page of them."""
-    chosen = request.GET.get("show", "")
+    """Return a page of the rows that the query string names: those of a tab, or of one bar of the chart."""
+    step, chosen = _step(request), request.GET.get("show", "")
     tab = chosen if chosen in TABS else ""
     counted = found.rows.aggregate(
         **{name or "changed": Count("pk", filter=each) for name, (_, each) in TABS.items()}
     )
-    rows = BacktestRow.objects.filter(TABS[tab][1], backtest=found)
+    rows = BacktestRow.objects.filter(backtest=found)
+    if step is None:
+        rows = rows.filter(TABS[tab][1])
+    else:
+        rows = rows.filter(REPLAYED).alias(more=DIFFERENCE).filter(more__range=step)
     try:
         key = BY_CHANGE.decode(request.GET["after"]) if "after" in request.GET else None
     except InvalidInput:
@@ -168,8 +175,13 @@ def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
     questions, book = _questions(shown), PriceBook()
     dollars = [row_dollars(row, book) for row in shown]
     return {
-        "tabs": [(name, label, counted[name or "changed"], name == tab) for name, (label, _) in TABS.items()],
-        "tab": tab,
+        "tabs": [
+            (name, label, counted[name or "changed"], name == tab and step is None)
+            for name, (label, _) in TABS.items()
+        ],
+        "tab": tab if step is None else "",
+        "step": Step(*step, len(shown)) if step else None,
+        "rows_query": urlencode({"least": step[0], "most": step[1]} if step else {"show": tab}),
         "rows": [
             (row, questions.get(row.assembly_id, ""), _what_if(found, row), cost)
             for row, cost in zip(shown, dollars, strict=True)
@@ -178,6 +190,14 @@ def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
         "after": after,
         "is_first": key is None,
     }
+
+
+def _step(request: TeamRequest) -> tuple[int, int] | None:
+    """Return the bounds of the changes in tokens that the query string names, if it names any."""
+    try:
+        return BOUNDS.validate_python((request.GET.get("least"), request.GET.get("most")))
+    except ValidationError:
+        return None
 
 
 def _questions(rows: Sequence[BacktestRow]) -> dict[int, str]:

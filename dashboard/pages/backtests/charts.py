@@ -1,39 +1,103 @@
-"""The chart of a backtest. Pure: rows in, a figure out."""
+"""The chart of a backtest. Pure: changes in, a figure out."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median_low
 
-from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, Plot, bar, bare_layout
+from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, Plot, add_flags, bar, bare_layout, with_legend
+from dashboard.kit.formats import signed, whole
+
+# Bars on either side of the unchanged contexts.
+BARS_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
-class TokenPair:
-    """An assembly's tokens as logged and under the version, and the address of their comparison."""
+class Step:
+    """The contexts whose change in tokens is between `least` and `most`, both included."""
 
-    name: str
-    before: int
-    after: int
-    link: str
+    least: int
+    most: int
+    contexts: int
+
+    @property
+    def label(self) -> str:
+        """The end that is farther from no change."""
+        return signed(self.least if self.most < 0 else self.most)
+
+    @property
+    def words(self) -> str:
+        if self.least == self.most == 0:
+            return "unchanged"
+        near, far = sorted((abs(self.least), abs(self.most)))
+        span = whole(far) if near == far else f"{whole(near)} to {whole(far)}"
+        return f"{span} tokens {'fewer' if self.most < 0 else 'more'}"
 
 
-def tokens_figure(pairs: Sequence[TokenPair]) -> Plot:
-    """Draw each assembly's tokens before, wide and pale, and after, narrow in front of it."""
-    names, links = [pair.name for pair in pairs], [pair.link for pair in pairs]
-    before = bar(
-        name="as logged", x=names, y=[pair.before for pair in pairs], customdata=links,
-        marker={"color": MUTED, "opacity": 0.6}, width=0.9,
-        hovertemplate="assembly %{x}: %{y:,} as logged<extra></extra>",
-    )  # fmt: skip
-    colours = [COSTLY if pair.after > pair.before else ACCENT for pair in pairs]
-    after = bar(
-        name="under the version", x=names, y=[pair.after for pair in pairs], customdata=links,
-        marker={"color": colours}, width=0.5,
-        hovertemplate="%{y:,} under the version<extra></extra>",
-    )  # fmt: skip
-    plot = Plot([before, after], bare_layout(MUTED))
-    plot.update_layout(
-        margin={"l": 52, "r": 16, "t": 10, "b": 48}, showlegend=False, barmode="overlay", hovermode="x"
+def steps_of(changes: Sequence[int]) -> list[Step]:
+    """Count the changes in steps of 1, 2, 5, 10, 20, … tokens, from the lowest to the highest.
+
+    No step holds both signs, and the unchanged contexts have one of their own.
+    """
+    if not changes:
+        return []
+    width = _width(max(abs(change) for change in changes))
+    counted = Counter(_number(change, width) for change in changes)
+    places = range(min(0, *counted), max(0, *counted) + 1)
+    return [_step(place, width, counted[place]) for place in places]
+
+
+def _width(largest: int) -> int:
+    """Return the least width with which BARS_MAX steps reach the largest change."""
+    scale = 1
+    while True:
+        for width in (scale, 2 * scale, 5 * scale):
+            if width * BARS_MAX >= largest:
+                return width
+        scale *= 10
+
+
+def _number(change: int, width: int) -> int:
+    """Return the number of a change's step, rounded away from 0."""
+    return change // width if change < 0 else -(-change // width)
+
+
+def _step(number: int, width: int, contexts: int) -> Step:
+    if number < 0:
+        return Step(number * width, (number + 1) * width - 1, contexts)
+    return Step((number - 1) * width + 1 if number else 0, number * width, contexts)
+
+
+def changes_figure(changes: Sequence[int]) -> Plot:
+    """Draw how many contexts take how many tokens more or fewer; a bar opens its contexts."""
+    steps = steps_of(changes)
+    kinds = (
+        ("Fewer tokens", ACCENT, [step for step in steps if step.most < 0]),
+        ("Unchanged", MUTED, [step for step in steps if step.least == step.most == 0]),
+        ("More tokens", COSTLY, [step for step in steps if step.least > 0]),
     )
-    plot.update_xaxes(type="category", nticks=8, tickangle=0, title={"text": "assembly", "standoff": 8})
-    plot.update_yaxes(rangemode="tozero", tickformat="~s")
+    traces = [
+        bar(
+            name=name,
+            x=[step.label for step in held],
+            y=[step.contexts for step in held],
+            customdata=[f"?least={step.least}&most={step.most}#rows" for step in held],
+            text=[step.words for step in held],
+            textposition="none",
+            marker={"color": colour},
+            hovertemplate="%{text}<br>contexts: %{y:,}<extra></extra>",
+        )
+        for name, colour, held in kinds
+        if held
+    ]
+    plot = with_legend(Plot(traces, bare_layout(MUTED)))
+    plot.update_layout(margin={"l": 52, "r": 16, "b": 48}, bargap=0.1, barmode="overlay", hovermode="closest")
+    plot.update_xaxes(
+        type="category", nticks=7, tickangle=0, title={"text": "change in tokens", "standoff": 8}
+    )
+    plot.update_yaxes(rangemode="tozero", tickformat=",d")
+    if steps:
+        middle = median_low(changes)
+        at = next(step for step in steps if step.least <= middle <= step.most)
+        add_flags(plot, [(at.label, f"median {signed(middle)}", "center")])
     return plot

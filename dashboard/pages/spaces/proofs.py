@@ -10,7 +10,7 @@ from contextopt.models import ContextConfig, Space
 from contextopt.spaces.configs import settings_of
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.evaluations import (
-    begin,
+    EVALUATIONS,
     last_evaluation,
     newest_of,
     reaches,
@@ -123,7 +123,7 @@ def _begin(space: Space, settings: Mapping[str, Any], version: int | None, actor
             newest = newest_of(each, [key]).get(key)
             is_running = newest is not None and newest.is_running
             if not is_running and fresh_evaluation(each, wanted) is None:
-                begin(
+                EVALUATIONS.begin(
                     start_evaluation(question_set=each, settings=wanted, config_version=number, actor=actor)
                 )
 

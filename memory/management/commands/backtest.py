@@ -16,7 +16,7 @@ from contextopt.management.base import (
     space_of,
     team_of,
 )
-from memory.backtests.backtests import REFUSED, UNAVAILABLE, complete, start_backtest
+from memory.backtests.backtests import BACKTESTS, REFUSED, UNAVAILABLE, start_backtest
 from memory.backtests.costs import costs_of
 from memory.backtests.figures import FIGURES, figures_of
 from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
@@ -50,7 +50,7 @@ class Command(ReportingCommand):
         space = space_of(team_of(options), options["space"])
         backtest = self.backtest = start_backtest(space=space, data=data, actor=ACTOR)
         progress = Progress(self.stderr)
-        complete(backtest, lambda so_far: _show(so_far, progress))
+        BACKTESTS.complete(backtest, lambda so_far: _show(so_far, progress))
         if backtest.state != BacktestState.DONE:
             raise Conflict(f"backtest {backtest.pk} was cancelled")
         self._answer(backtest, is_json=options["json"])

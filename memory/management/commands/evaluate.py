@@ -22,7 +22,7 @@ from contextopt.models import Space
 from contextopt.search import registry
 from contextopt.spaces.configs import find_config, settings_of
 from memory.models import Evaluation, EvaluationState
-from memory.questions.evaluations import complete, reaches, start_evaluation
+from memory.questions.evaluations import EVALUATIONS, reaches, start_evaluation
 from memory.questions.inputs import EvaluationIn, Recall
 from memory.questions.results import MISSES, QuestionResult, read_results
 from memory.questions.sets import find_named_set
@@ -70,7 +70,9 @@ class Command(ReportingCommand):
             actor=ACTOR,
         )
         progress = Progress(self.stderr)
-        complete(evaluation, lambda so_far: progress.show(f"{so_far.asked:,} of {so_far.questions:,} asked"))
+        EVALUATIONS.complete(
+            evaluation, lambda so_far: progress.show(f"{so_far.asked:,} of {so_far.questions:,} asked")
+        )
         if evaluation.state != EvaluationState.DONE:
             raise Conflict(evaluation.error)
         self._answer(options, space, evaluation)

@@ -53,7 +53,7 @@ class Command(AnsweringCommand):
             parser.add_argument(name, metavar="NAME", action="append", help=text)
         parser.add_argument(
             "--queries", metavar="FILE.jsonl",
-            help='a file with one {"id": …, "query": …, any option} per line; prints one JSON line each',
+            help='a file with one {"id": …, "query": …, other fields} per line; prints one JSON line each',
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:
@@ -67,7 +67,9 @@ class Command(AnsweringCommand):
         for target in targets_of(team, request):
             make_searchable(self.stderr, target.searchable, target.corpus_id)
         if many:
-            return self.answer_lines(options["queries"], lambda own: _answer(team, {**asked, **own}))
+            return self.answer_lines(
+                options["queries"], lambda own: _answer(team, {**asked, **own}), space=request.space
+            )
         found = find(team=team, request=request, now=timezone.now())
         if options["json"]:
             self.print_json(_to_json(found))

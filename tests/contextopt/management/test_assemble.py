@@ -119,6 +119,7 @@ def test_a_share_of_the_models_window_limits_the_context(default_space: Space, r
         (["support", "--window-share", "0.1"], "--model: is needed with window_share"),
         (["support", "--model", "nobody-9", "--window-share", "0.1"], "--model: the context window of "),
         (["support", "--model", "gpt-4", "--window-share", "1.5"], "--window-share: "),
+        (["support", "--placement", "tail", "--in-sight", "5"], "--in-sight: is only for"),
         (["support", "--stage", "6"], "--stage"),
         (["support", "--system-tokens", "3900"], "100 short"),
         (["support", "--queries", "missing.jsonl"], "does not exist"),
@@ -181,16 +182,24 @@ def test_queries_answer_one_line_each_and_name_the_bad_ones(
         {"id": "c", "system_tokens": 3_900},
         {"id": "d", "encoding": "morse"},
         {"id": "e", "space": "elsewhere"},
+        {"id": 9, "as_of": AS_OF, "space": "support"},
     ]
     path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
     code, out, err = run("assemble", "support", "--queries", path, "--window-days", "7")
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 1
-    assert [answer["id"] for answer in answers] == ["a", 7]
-    assert [len(answer["included"]) for answer in answers] == [20, 3]
+    assert [answer["id"] for answer in answers] == ["a", 7, 9]
+    assert [len(answer["included"]) for answer in answers] == [20, 3, 20]
     assert all(answer["overrides"]["window_days"] == 7 for answer in answers)
     assert {answer["assembly_id"] for answer in answers} == set(Assembly.objects.values_list("id", flat=True))
-    for number, field in [(2, "row"), (4, "id"), (5, "max_record"), (6, "row"), (7, "encoding"), (8, "row")]:
+    for number, field in [
+        (2, "row"),
+        (4, "id"),
+        (5, "max_record"),
+        (6, "row"),
+        (7, "encoding"),
+        (8, "space"),
+    ]:
         assert f"rejected line {number}: {field}: " in err
 
 

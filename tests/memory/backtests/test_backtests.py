@@ -9,21 +9,20 @@ from contextopt.errors import Conflict, NotFound
 from contextopt.locks import Lock, only_here
 from contextopt.models import Assembly
 from memory.backtests.backtests import (
-    BATCH,
+    BACKTESTS,
     KEPT,
     RUNNING_MAX,
     cancel_backtest,
-    complete,
     find_backtest,
     start_and_begin,
     start_backtest,
-    work_on,
 )
 from memory.backtests.figures import figures_of, read_figures
 from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest, BacktestState
 from memory.tasks import backtest as backtest_job
 from memory.tasks import resume_backtests
+from memory.work import BATCH
 from tests.concurrency import beside
 from tests.memory.backtests.conftest import ask_all, make_draft
 
@@ -36,7 +35,7 @@ def start(space, draft, last=200) -> Backtest:
 
 def run(space, draft, last=200) -> Backtest:
     backtest = start(space, draft, last)
-    complete(backtest)
+    BACKTESTS.complete(backtest)
     return backtest
 
 
@@ -97,7 +96,7 @@ def test_a_refused_request_does_not_end_the_backtest(space, asked) -> None:
 def test_goes_on_where_it_was_left_without_doubling(space, talk, draft) -> None:
     ask_all(space, rounds=3)
     backtest = start(space, draft)
-    assert work_on(backtest, seconds=0)
+    assert BACKTESTS.go_on(backtest, seconds=0)
     first = {row.pk: row.tokens_after for row in backtest.rows.replayed()}
     assert len(first) == BATCH
     backtest_job(backtest.pk)
@@ -105,7 +104,7 @@ def test_goes_on_where_it_was_left_without_doubling(space, talk, draft) -> None:
     found = figures_of(backtest)
     assert (backtest.state, found.done, found.assemblies) == (BacktestState.DONE, 12, 12)
     assert first.items() <= {row.pk: row.tokens_after for row in backtest.rows.replayed()}.items()
-    assert not work_on(backtest, seconds=0)
+    assert not BACKTESTS.go_on(backtest, seconds=0)
 
 
 def test_a_lost_backtest_is_taken_up_again(space, asked, draft) -> None:
@@ -121,18 +120,18 @@ def test_a_lost_backtest_is_taken_up_again(space, asked, draft) -> None:
 def test_contexts_logged_meanwhile_are_not_taken(space, talk, draft) -> None:
     ask_all(space, rounds=3)
     backtest = start(space, draft)
-    work_on(backtest, seconds=0)
+    BACKTESTS.go_on(backtest, seconds=0)
     ask_all(space)
-    complete(backtest)
+    BACKTESTS.complete(backtest)
     assert figures_of(backtest).assemblies == 12
 
 
 def test_a_cancelled_backtest_keeps_what_was_computed(space, talk, draft) -> None:
     ask_all(space, rounds=3)
     backtest = start(space, draft)
-    work_on(backtest, seconds=0)
+    BACKTESTS.go_on(backtest, seconds=0)
     cancel_backtest(backtest=backtest)
-    assert not work_on(backtest, seconds=9)
+    assert not BACKTESTS.go_on(backtest, seconds=9)
     assert (backtest.state, figures_of(backtest).done) == (BacktestState.CANCELLED, BATCH)
     with pytest.raises(Conflict, match="no longer running"):
         cancel_backtest(backtest=backtest)
@@ -142,7 +141,7 @@ def test_a_cancelled_backtest_keeps_what_was_computed(space, talk, draft) -> Non
 def test_two_processes_do_not_compute_at_once(space, asked, draft) -> None:
     backtest = start(space, draft)
     with only_here(Lock.BACKTEST, backtest.pk):
-        assert not beside(lambda: work_on(backtest, seconds=9)).result(timeout=30)
+        assert not beside(lambda: BACKTESTS.go_on(backtest, seconds=9)).result(timeout=30)
     assert not backtest.rows.replayed().exists()
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from memory.backtests.backtests import complete, start_backtest
+from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.evidence import read_evidence
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
@@ -45,7 +45,7 @@ def test_records_of_a_question_with_the_same_words_matter(space, asked, talk) ->
 def test_a_backtest_says_what_is_kept_and_what_is_lost(space, asked, draft, talk) -> None:
     make_questions(space)
     backtest = start_backtest(space=space, data=BacktestIn(config=draft.version), actor="test")
-    complete(backtest)
+    BACKTESTS.complete(backtest)
     found = figures_of(backtest)
     assert (found.evidence, found.evidence_before) == (4, 4)
     for row in backtest.rows.all():

@@ -11,10 +11,11 @@ from django.db import connection, transaction
 from psycopg.conninfo import make_conninfo
 
 from contextopt.models import ContextConfig, Record, Space
-from memory.backtests.backtests import BATCH, complete, start_backtest
+from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
 from memory.models import BacktestState
+from memory.work import BATCH
 from tests.memory.backtests.conftest import ask_all
 
 WORK = "import django; django.setup(); from memory.tasks import backtest; backtest({pk})"
@@ -40,7 +41,7 @@ def test_a_killed_process_is_continued_without_doubling(
             worker.kill()
     stored = dict(found.rows.replayed().values_list("pk", "tokens_after"))
     assert len(stored) == BATCH
-    complete(found)
+    BACKTESTS.complete(found)
     rows = dict(found.rows.values_list("pk", "tokens_after"))
     assert found.state == BacktestState.DONE
     assert len(rows) == len(set(found.rows.values_list("assembly_id"))) == 24

@@ -17,7 +17,7 @@ from memory.questions.calibration import (
     draft_proposed,
     read_calibration,
 )
-from memory.questions.evaluations import complete
+from memory.questions.evaluations import EVALUATIONS
 from memory.questions.models import EvaluationState
 from memory.questions.sets import create_set
 
@@ -28,7 +28,7 @@ def calibrate(questions: QuestionSet) -> Calibration:
     begin_calibration(question_set=questions, actor="test")
     assert read_calibration(questions).is_running
     for evaluation in questions.evaluations.filter(state=EvaluationState.RUNNING):
-        complete(evaluation)
+        EVALUATIONS.complete(evaluation)
     return read_calibration(questions)
 
 

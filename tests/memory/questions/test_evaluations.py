@@ -17,18 +17,17 @@ from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.records import delete_record
 from memory.models import Evaluation, EvaluationState
 from memory.questions.evaluations import (
-    BATCH,
-    complete,
+    EVALUATIONS,
     last_evaluation,
     request_evaluation,
     settings_key,
     start_evaluation,
-    work_on,
 )
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.results import read_results
 from memory.questions.sets import add_question, create_set
 from memory.tasks import evaluate, resume_evaluations
+from memory.work import BATCH
 from tests.concurrency import beside
 from tests.memory.questions.conftest import ASKED, SAID_AT, TALK
 
@@ -37,7 +36,7 @@ pytestmark = pytest.mark.django_db
 
 def run(question_set, **asked) -> Evaluation:
     evaluation = request_evaluation(question_set=question_set, data=EvaluationIn(**asked), actor="test")
-    complete(evaluation)
+    EVALUATIONS.complete(evaluation)
     return evaluation
 
 
@@ -142,7 +141,7 @@ def test_settings_that_no_context_can_be_assembled_with_fail(questions) -> None:
     assert evaluation.state in (EvaluationState.DONE, EvaluationState.FAILED)
     settings = {**settings_of(questions.space.configs.get()), "total_tokens": 100}
     broken = start_evaluation(question_set=questions, settings=settings, config_version=None, actor="test")
-    complete(broken)
+    EVALUATIONS.complete(broken)
     assert broken.state == EvaluationState.FAILED
     assert broken.error
 
@@ -153,14 +152,14 @@ def test_goes_on_where_it_was_left(space, questions) -> None:
         add_question(question_set=questions, data=data, actor="test")
     settings = settings_of(space.configs.get())
     evaluation = start_evaluation(question_set=questions, settings=settings, config_version=1, actor="test")
-    assert work_on(evaluation, seconds=0)
+    assert EVALUATIONS.go_on(evaluation, seconds=0)
     assert (evaluation.asked, evaluation.state) == (BATCH, EvaluationState.RUNNING)
     first = list(evaluation.results.values_list("pk", flat=True))
     evaluate(evaluation.pk)
     evaluation.refresh_from_db()
     assert (evaluation.asked, evaluation.state) == (BATCH + 4, EvaluationState.DONE)
     assert set(first) < set(evaluation.results.values_list("pk", flat=True))
-    assert not work_on(evaluation, seconds=0)
+    assert not EVALUATIONS.go_on(evaluation, seconds=0)
 
 
 def test_a_lost_evaluation_is_taken_up_again(space, questions) -> None:
@@ -177,7 +176,7 @@ def test_two_processes_do_not_ask_at_once(space, questions) -> None:
     settings = settings_of(space.configs.get())
     evaluation = start_evaluation(question_set=questions, settings=settings, config_version=1, actor="test")
     with only_here(Lock.EVALUATION, evaluation.pk):
-        assert not beside(lambda: work_on(evaluation, seconds=9)).result(timeout=30)
+        assert not beside(lambda: EVALUATIONS.go_on(evaluation, seconds=9)).result(timeout=30)
     assert not evaluation.results.exists()
 
 

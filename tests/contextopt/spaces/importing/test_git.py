@@ -178,6 +178,8 @@ def test_a_reader_that_stops_early_leaves_no_process(repository: Path) -> None:
         ({"rev": "nowhere"}, "--rev: there is no 'nowhere'"),
         ({"rev": "main..nowhere"}, "--rev: there is no 'main..nowhere'"),
         ({"rev": ""}, "--rev: there is no ''"),
+        ({"rev": "HEAD^{tree}"}, "is not a commit"),
+        ({"rev": "HEAD:a"}, "is not a commit"),
     ],
 )
 def test_revisions_that_are_none(repository: Path, options: dict[str, Any], message: str) -> None:

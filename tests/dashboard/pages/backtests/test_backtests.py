@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.assemblies.purge import purge_record
 from dashboard.kit.formats import money, percent
 from dashboard.models import ModelPrice
-from memory.backtests.backtests import complete, start_backtest
+from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.costs import costs_of
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 def run(space, config, last=200) -> Backtest:
     found = start_backtest(space=space, data=BacktestIn(config=config.version, last=last), actor="test")
-    complete(found)
+    BACKTESTS.complete(found)
     return found
 
 
@@ -90,11 +90,39 @@ def test_shows_figures_rows_and_the_changed_settings(owner_client, space, asked,
     for row in found.rows.all():
         assert f"/assemblies/{row.assembly_id}/what-if/?config={draft.version}" in html
         assert f"{row.tokens_before} → {row.tokens_after}" in html
+
+
+def island_of(html: str) -> tuple[list, list]:
+    """Return the lists and the traces of a backtest's chart."""
     island = json.loads(re.search(r'id="chart-data"[^>]*>(.*?)</script>', html).group(1))
-    lists = island["lists"]
-    drawn = [lists[trace["lists"]["y"]] for trace in island["figures"]["tokens"]["data"]]
-    rows = found.rows.order_by("assembly_id")
-    assert drawn == [[row.tokens_before for row in rows], [row.tokens_after for row in rows]]
+    return island["lists"], island["figures"]["changes"]["data"]
+
+
+def test_the_chart_counts_changes_and_its_bars_list_their_contexts(owner_client, space, asked, draft) -> None:
+    found = run(space, draft)
+    BacktestRow.objects.filter(pk=found.rows.latest("pk").pk).update(tokens_after=F("tokens_before"))
+    lists, traces = island_of(html_of(owner_client, f"/backtests/{found.pk}/"))
+    held = [trace["lists"] for trace in traces]
+    bars = [bar for each in held for bar in zip(lists[each["y"]], lists[each["customdata"]], strict=True)]
+    assert sum(contexts for contexts, _ in bars) == found.rows.count() == 4
+    for contexts, address in bars:
+        page = html_of(owner_client, f"/backtests/{found.pk}/{address.removesuffix('#rows')}")
+        assert page.count(">Compare<") == contexts
+        assert "remove this filter" in page
+    assert "unchanged" in page or "fewer" in page
+
+
+@pytest.mark.parametrize("query", ["least=1", "least=a&most=2", f"least={'9' * 5_000}&most=1"])
+def test_wrong_bounds_show_what_changed_most(owner_client, space, asked, draft, query) -> None:
+    html = html_of(owner_client, f"/backtests/{run(space, draft).pk}/?{query}")
+    assert "remove this filter" not in html
+    assert "Compare" in html
+
+
+def test_bounds_beyond_all_changes_list_nothing(owner_client, space, asked, draft) -> None:
+    html = html_of(owner_client, f"/backtests/{run(space, draft).pk}/?least={2**62}&most={2**63 - 1}")
+    assert "remove this filter" in html
+    assert "Compare" not in html
 
 
 def test_question_sets_are_evaluated_beside_it(owner_client, teammate_client, space, asked, draft) -> None:
@@ -166,7 +194,7 @@ def test_a_running_backtest_polls_and_ends(owner_client, space, talk, draft) -> 
     assert 'hx-trigger="every 1s"' in html
     poll = owner_client.get(url, headers={**HTMX, "HX-Target": "progress"})
     assert poll.content.decode().lstrip().startswith('<div id="progress"')
-    complete(found)
+    BACKTESTS.complete(found)
     ended = owner_client.get(url, headers={**HTMX, "HX-Target": "progress"})
     assert ended["HX-Refresh"] == "true"
 

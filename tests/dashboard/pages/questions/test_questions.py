@@ -15,7 +15,7 @@ from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Evaluation, Question, QuestionSet
 from memory.questions.calibration import read_calibration
-from memory.questions.evaluations import complete, request_and_begin
+from memory.questions.evaluations import EVALUATIONS, request_and_begin
 from memory.questions.growth import SET_NAME
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.models import EvaluationState
@@ -331,7 +331,7 @@ def test_compares_budgets_and_saves_the_proposal(owner_client, teammate_client, 
     assert 'hx-trigger="every 1s"' in html and "0 of 4 questions asked" in html
     assert "Evaluation</h2>" not in html
     for evaluation in questions.evaluations.all():
-        complete(evaluation)
+        EVALUATIONS.complete(evaluation)
     html = html_of(owner_client, url_of(questions))
     proposed = read_calibration(questions).proposed
     assert f"strictness {signed(proposed.strictness, 1)}" in html
