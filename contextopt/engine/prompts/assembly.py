@@ -246,7 +246,7 @@ def _selections(
         yield partial(Selection, tuple(candidates.ranked))
         return
     has_dates = candidates.day is None
-    prepare = partial(select, candidates.ranked, query, config, tokenizer, has_dates=has_dates, texts={})
+    prepare = partial(select, candidates.ranked, query, config, tokenizer, has_dates=has_dates)
     for limit in record_limits(config, room_tokens):
         yield partial(prepare, room_tokens=room_tokens, limit_tokens=limit)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
+from typing import NamedTuple
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.prompts.duplicates import COMMIT, Commit, SeenTexts, newer_commits
@@ -47,6 +48,27 @@ class RecordDetail:
         return f"{self.title}\n{self.notes}"
 
 
+class _Draft(NamedTuple):
+    """All that a record's line depends on, for one question."""
+
+    record_id: int
+    notes_chars: int
+    limit_tokens: int
+    has_date: bool
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """Rated notes by record id, and lines, kept for further selections for the same question.
+
+    A line has the characters of notes that it may show at most.
+    """
+
+    texts: dict[int, RatedText] = field(default_factory=dict)
+    lines: dict[_Draft, tuple[RecordSummary, int]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A question for the engine: its terms, the search results, and the records' texts.
@@ -63,6 +85,7 @@ class Query:
     is_relevant: bool = True
     numbers: frozenset[str] = frozenset()
     usual_similarity: float | None = None
+    drafts: Drafts = field(default_factory=Drafts, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +138,13 @@ def select(
     room_tokens: int,
     limit_tokens: int,
     has_dates: bool,
-    texts: dict[int, RatedText],
 ) -> Selection:
     """Render the candidates for a question and remove those that repeat a better one.
 
     A pinned record stays even if it repeats another. Records after the room is full stay unchanged. Without
-    dates, the header has the day of all. `texts` keeps the rated notes by record id for a further selection.
+    dates, the header has the day of all.
     """
-    seen, newer = SeenTexts(), _newer_commits(ranked, query)
+    seen, newer, drafts = SeenTexts(), _newer_commits(ranked, query), query.drafts
     lines: list[Scored] = []
     duplicates: list[Scored] = []
     originals: dict[int, int] = {}
@@ -143,12 +165,15 @@ def select(
             duplicates.append(scored)
             originals[scored.record.id] = original
             continue
-        text = texts.setdefault(scored.record.id, RatedText(detail.notes, query.terms))
         wanted = min(config.question_notes_chars or MAX_TEXT_CHARS, len(detail.notes), MAX_TEXT_CHARS)
-        render = partial(
-            question_line, detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
-        )
-        record, chars = _enlarged(scored.record, render, text, wanted, limit_tokens, tokenizer)
+        draft = _Draft(scored.record.id, wanted, limit_tokens, has_dates, tokenizer.name)
+        if draft not in drafts.lines:
+            text = drafts.texts.setdefault(scored.record.id, RatedText(detail.notes, query.terms))
+            render = partial(
+                question_line, detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
+            )
+            drafts.lines[draft] = _enlarged(scored.record, render, text, wanted, limit_tokens, tokenizer)
+        record, chars = drafts.lines[draft]
         lines.append(scored._replace(record=record))
         used += record.tokens
         is_shortened = is_shortened or chars < wanted

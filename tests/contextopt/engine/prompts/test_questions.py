@@ -208,3 +208,20 @@ def test_the_properties_of_stage_4_hold(
     assert not {record.id for record in records if record.deleted} & {entry.id for entry in assembled.ledger}
     again = assemble(space, config, NOW, TOKENIZER, query=Query(frozenset({"a"}), relevant, details))
     assert again.text == assembled.text
+
+
+@PROFILE
+@given(record_lists(), staged_configs, staged_configs, st.lists(texts, min_size=5, max_size=5))
+def test_drafts_of_one_selection_change_no_later_one(
+    records: tuple[RecordSummary, ...], first: ContextConfig, second: ContextConfig, notes: list[str]
+) -> None:
+    details = {
+        each.id: RecordDetail(f"Title {each.id % 7}", "note", (), notes[each.id % 5]) for each in records
+    }
+    space, relevant = make_space(*records), {each.id: Relevance(float(each.id % 9)) for each in records}
+    used, fresh = (Query(frozenset({"a"}), relevant, details) for _ in range(2))
+    assemble(space, first.replace(stage=5), NOW, TOKENIZER, query=used)
+    config = second.replace(stage=5)
+    assert assemble(space, config, NOW, TOKENIZER, query=used) == assemble(
+        space, config, NOW, TOKENIZER, query=fresh
+    )
