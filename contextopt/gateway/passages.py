@@ -202,7 +202,7 @@ class RequestJob:
             team_id=self.team_id,
             api_key_id=passage.admission.key.pk,
             space_id=space.id if space else None,
-            assembly=Assembly.objects.filter(pk=plan.assembly_id).first() if plan else None,
+            assembly=Assembly.objects.only("pk").filter(pk=plan.assembly_id).first() if plan else None,
             protocol=passage.protocol,
             model=storable(prompt.model)[:MODEL_MAX] if prompt else "",
             is_streamed=prompt.is_streamed if prompt else passage.is_stream,
