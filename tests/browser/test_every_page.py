@@ -13,7 +13,7 @@ from memory.backtests.backtests import start_and_begin
 from memory.backtests.inputs import BacktestIn
 from memory.memories.models import STRATEGY
 from memory.models import Backtest, Memory, Question
-from memory.questions.evaluations import complete, request_evaluation
+from memory.questions.evaluations import EVALUATIONS, request_evaluation
 from memory.questions.inputs import EvaluationIn, QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories
@@ -57,7 +57,7 @@ def make_questions(team: Team) -> None:
         record = Record.objects.filter(space=space).latest("pk")
         data = QuestionIn(query=text, record_ids=[record.pk])
         add_question(question_set=found, data=data, actor="test")
-    complete(request_evaluation(question_set=found, data=EvaluationIn(), actor="test"))
+    EVALUATIONS.complete(request_evaluation(question_set=found, data=EvaluationIn(), actor="test"))
     draft = draft_settings(space=space, created_by="test", context_tokens=300)
     start_and_begin(space=space, data=BacktestIn(config=draft.version, last=20), actor="test")
 

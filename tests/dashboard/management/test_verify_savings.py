@@ -31,7 +31,7 @@ from dashboard.rollups.fold import ALWAYS, keep_rollups
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import EvaluatedQuestion, Evaluation, ReviewItem, Vote
-from memory.questions.evaluations import complete, request_evaluation
+from memory.questions.evaluations import EVALUATIONS, request_evaluation
 from memory.questions.inputs import EvaluationIn
 from memory.review.queue import fill_queue
 from tests.factories import NOW, make_assembly, make_filtering, make_record, make_space
@@ -243,7 +243,7 @@ def evaluation(space: Space) -> Evaluation:
     talk = make_space(space.team, "talk")
     make_talk(talk)
     found = request_evaluation(question_set=make_questions(talk), data=EvaluationIn(), actor="test")
-    complete(found)
+    EVALUATIONS.complete(found)
     return found
 
 
