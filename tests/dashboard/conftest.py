@@ -22,6 +22,12 @@ def log_in(user: User) -> Client:
     return client
 
 
+def html_of(client: Client, url: str, *, status: int = 200, **query: str) -> str:
+    response = client.get(url, query)
+    assert response.status_code == status, response.content
+    return response.content.decode()
+
+
 @pytest.fixture
 def owner_client(owner: User) -> Client:
     return log_in(owner)

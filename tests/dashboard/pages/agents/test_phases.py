@@ -27,7 +27,7 @@ from dashboard.pages.agents.phasefigures import (
 )
 from dashboard.rollups.sources import FigureFilter
 from tests import factories
-from tests.dashboard.conftest import HTMX, figures_of, log_in
+from tests.dashboard.conftest import HTMX, figures_of, html_of, log_in
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 URL = "/phases/"
@@ -48,12 +48,6 @@ def log_filtering(team: Team, phase: str = "building", **overrides: object) -> A
         "encoding": "cl100k_base", "tokenizer_version": "1", "sha256": "ab" * 32,
     }  # fmt: skip
     return Assembly.objects.create(team=team, kind="phase", phase=phase, **{**numbers, **overrides})
-
-
-def html_of(client: Client, url: str = URL) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def ask(team: Team, phase: str | None = None) -> PhaseSeries:
@@ -137,7 +131,7 @@ def test_names_of_lines_do_not_run_into_each_other(team: Team) -> None:
 
 
 def test_an_empty_team_is_told_what_to_do(owner_client: Client, team: Team) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert "No filtered contexts yet" in html
     assert "/api/v1/phases/building/filter" in html
     assert "manage.py filter_phase" in html
@@ -148,7 +142,7 @@ def test_tiles_charts_profiles_and_filterings(owner_client: Client, team: Team) 
     factories.make_profile(team, "planning", budget_tokens=1_234)
     log_filtering(team)
     log_filtering(team, "unheard-of", tokens_after=1_000, truncated=True)
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert 'id="tile-share"' in html
     assert set(figures_of(html)) == set(PHASE_CHARTS)
     assert "1,234" in html
@@ -159,7 +153,7 @@ def test_tiles_charts_profiles_and_filterings(owner_client: Client, team: Team) 
 
 def test_an_empty_period_says_so(owner_client: Client, team: Team) -> None:
     log_filtering(team, created_at=NOW - timedelta(days=20))
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert "No filtered contexts in this period" in html
     assert "curl" not in html
 
@@ -188,7 +182,7 @@ def test_partials_are_parts_of_the_page(partial, team: Team) -> None:
 
 def test_filterings_come_in_pages(owner_client: Client, team: Team) -> None:
     made = {log_filtering(team, created_at=NOW - timedelta(minutes=n)).pk for n in range(1, 31)}
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     cursor = html.split("before=")[1].split('"')[0]
     older = html_of(owner_client, f"{URL}?before={cursor}")
     seen = [
@@ -203,7 +197,7 @@ def test_filterings_come_in_pages(owner_client: Client, team: Team) -> None:
 def test_a_bar_leads_to_its_filterings(owner_client: Client, team: Team) -> None:
     wanted = log_filtering(team)
     log_filtering(team, "planning")
-    figures = figures_of(html_of(owner_client))
+    figures = figures_of(html_of(owner_client, URL))
     bar = next(trace for trace in figures["saved"]["data"] if trace["name"] == "building")
     html = html_of(owner_client, bar["customdata"][-1])
     assert html.count('<th scope="row"><a') == 1
@@ -227,7 +221,7 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
             log_filtering(team, f"phase-{Assembly.objects.count()}")
         with CaptureQueriesContext(connection) as queries:
             # the frame's four, figures, figures of the period before, the page, the profiles
-            html_of(owner_client)
+            html_of(owner_client, URL)
         counts.append(len(queries))
     assert counts == [8, 8]
 
@@ -276,7 +270,7 @@ def test_a_phase_of_ones_own(name: str, editor_client: Client, team: Team) -> No
     assert "no profile yet" in html_of(editor_client, address)
     assert send(editor_client, name).status_code == 302
     assert PhaseProfile.objects.active().get().phase == name
-    html_of(editor_client)
+    html_of(editor_client, URL)
     assert "no profile yet" not in html_of(editor_client, address)
 
 
@@ -371,4 +365,4 @@ def test_sections_of_a_text_and_what_is_left_of_them() -> None:
 
 
 def test_reviewers_see_it_too(team: Team) -> None:
-    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)))
+    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), URL)

@@ -13,7 +13,7 @@ from contextopt.engine.code.relevance import RankedFile, Weights
 from contextopt.models import Repository, Role, StandingDocument, Team
 from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
 from tests import factories
-from tests.dashboard.conftest import log_in
+from tests.dashboard.conftest import html_of, log_in
 
 URL = "/repositories/"
 TASK = "?task=prices+of+a+cart"
@@ -24,21 +24,15 @@ def repository(team: Team) -> Repository:
     return factories.make_repository(team)
 
 
-def html_of(client: Client, url: str = URL) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
-
-
 def test_an_empty_list_says_how_to_index(owner_client: Client, team: Team) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert "No repositories yet" in html
     assert "manage.py index_repo" in html
     assert "/api/v1/repos" in html
 
 
 def test_the_list_has_the_counts(owner_client: Client, repository: Repository) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert f'href="/repositories/{repository.pk}/">shop</a>' in html
     assert ">API<" in html
 
@@ -50,7 +44,7 @@ def test_the_list_asks_as_often_for_twenty_as_for_two(owner_client: Client, team
             Repository.objects.create(team=team, name=f"r{Repository.objects.count()}")
         with CaptureQueriesContext(connection) as queries:
             # the frame's four, repositories
-            html_of(owner_client)
+            html_of(owner_client, URL)
         counts.append(len(queries))
     assert counts == [5, 5]
 
@@ -113,7 +107,7 @@ def test_repositories_of_others_are_not_found(
 ) -> None:
     assert outsider_client.get(f"{URL}{repository.pk}/").status_code == 404
     assert owner_client.get(f"{URL}{2**70}/").status_code == 404
-    assert "No repositories yet" in html_of(outsider_client)
+    assert "No repositories yet" in html_of(outsider_client, URL)
 
 
 def test_reviewers_see_it_too(team: Team, repository: Repository) -> None:

@@ -14,17 +14,11 @@ from dashboard.kit.diffs import colour_diff
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.agents.retries import ATTEMPTS_SHOWN
 from tests import factories
-from tests.dashboard.conftest import log_in
+from tests.dashboard.conftest import html_of, log_in
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 URL = "/retries/"
 BEFORE = "".join(f"line {number}\n" for number in range(60))
-
-
-def html_of(client: Client, url: str = URL) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def numbers(client: Client, query: str = "") -> list[int]:
@@ -57,7 +51,7 @@ def test_a_task_that_ended_offers_no_command(state: TaskState, owner_client: Cli
 
 
 def test_an_empty_list_says_how_to_begin(owner_client: Client, team: Team) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert "No tasks yet" in html
     assert "/api/v1/tasks" in html
     assert "manage.py retry_delta" in html
@@ -68,7 +62,7 @@ def test_tasks_with_their_attempts_causes_and_saving(owner_client: Client, task:
     factories.make_attempt(task, files={"cart.py": BEFORE.replace("7", "8")})
     factories.make_attempt(task, files={"cart.py": BEFORE}, root_cause="bad_plan")
     factories.make_task(task.team, description="<Newer>")
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert html.index("&lt;Newer&gt;") < html.index("Fix the rounding")
     assert "bad_plan" in html
     assert "the plan was wrong" in html
@@ -80,10 +74,10 @@ def test_tasks_with_their_attempts_causes_and_saving(owner_client: Client, task:
 
 def test_waits_and_stops_are_in_no_figure(owner_client: Client, task: Task) -> None:
     factories.make_attempt(task, files={"cart.py": BEFORE.replace("7", "8")})
-    saving = html_of(owner_client).split('id="tile-saved"')[1].split("</article>")[0]
+    saving = html_of(owner_client, URL).split('id="tile-saved"')[1].split("</article>")[0]
     for root_cause in ("environment_error", "impossible_task"):
         factories.make_attempt(task, files={"cart.py": BEFORE}, root_cause=root_cause)
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert html.split('id="tile-saved"')[1].split("</article>")[0] == saving
     causes = html.split("Root causes, most frequent first")[1].split("</table>")[0]
     assert causes.count('<td class="n">–</td>') == 2
@@ -117,7 +111,7 @@ def test_what_finds_nothing_is_no_error(query: str, owner_client: Client, task: 
 
 def test_tasks_come_in_pages(owner_client: Client, team: Team) -> None:
     made = [factories.make_task(team).pk for _ in range(PAGE_ROWS + 3)]
-    cursor = html_of(owner_client).split("before=")[1].split('"')[0]
+    cursor = html_of(owner_client, URL).split("before=")[1].split('"')[0]
     assert sorted(numbers(owner_client) + numbers(owner_client, f"before={cursor}")) == made
 
 
@@ -128,7 +122,7 @@ def test_the_list_is_a_partial(partial, task: Task) -> None:
 def test_another_teams_tasks_are_not_there(outsider_client: Client, task: Task) -> None:
     factories.make_attempt(task)
     assert numbers(outsider_client) == []
-    assert "tile-share" not in html_of(outsider_client)
+    assert "tile-share" not in html_of(outsider_client, URL)
 
 
 def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
@@ -138,7 +132,7 @@ def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team)
             factories.make_attempt(factories.make_task(team))
         with CaptureQueriesContext(connection) as queries:
             # the frame's four, the page, its figures, the sums, the root causes
-            html_of(owner_client)
+            html_of(owner_client, URL)
         counts.append(len(queries))
         assert not any('"retry_context"' in query["sql"] for query in queries)
     assert counts == [8, 8]

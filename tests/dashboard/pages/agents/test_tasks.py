@@ -11,7 +11,7 @@ from contextopt.models import Finding, HandoffSettings, PhaseCompression, Role, 
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
 from tests import factories
-from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.conftest import HTMX, html_of, log_in
 
 URL = "/tasks/"
 FINDING = {
@@ -20,12 +20,6 @@ FINDING = {
     "confidence": "0.8",
     "tags": "money, money",
 }
-
-
-def html_of(client: Client, url: str = URL) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def numbers(client: Client, query: str = "") -> list[int]:
@@ -62,7 +56,7 @@ def test_a_board_says_where_the_task_ended(owner_client: Client, task: Task, boa
 
 
 def test_an_empty_list_says_how_to_begin(owner_client: Client, team: Team) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert "No tasks yet" in html
     assert "manage.py add_finding" in html
 
@@ -73,7 +67,7 @@ def test_tasks_with_their_phase_and_saving(owner_client: Client, task: Task) -> 
     factories.make_advance(task)
     factories.make_finding(task, decision="open")
     compression = PhaseCompression.objects.get()
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert '<td>design</td><td class="n hide-small">4</td><td class="n hide-small">1</td>' in html
     assert f"+{compression.saved_tokens:,}" in html
 
@@ -97,7 +91,7 @@ def test_filters_that_cannot_be_read_say_so(query: str, owner_client: Client, ta
 
 def test_tasks_come_in_pages(owner_client: Client, team: Team) -> None:
     made = [factories.make_task(team).pk for _ in range(PAGE_ROWS + 3)]
-    cursor = html_of(owner_client).split("before=")[1].split('"')[0]
+    cursor = html_of(owner_client, URL).split("before=")[1].split('"')[0]
     assert sorted(numbers(owner_client) + numbers(owner_client, f"before={cursor}")) == made
 
 
@@ -114,7 +108,7 @@ def test_as_many_queries_for_twenty_tasks_as_for_two(owner_client: Client, team:
             factories.make_advance(task)
         with CaptureQueriesContext(connection) as queries:
             # the frame's four, the page, its findings, its hand-offs
-            html_of(owner_client)
+            html_of(owner_client, URL)
         counts.append(len(queries))
     assert counts == [7, 7]
 

@@ -18,12 +18,11 @@ from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
 from tests import factories
 from tests.contextopt.agents.timeline.journeys import travel
+from tests.dashboard.conftest import html_of
 
 
-def html_of(client: Client, task: Task, query: str = "") -> str:
-    response = client.get(f"/tasks/{task.pk}/?{query}")
-    assert response.status_code == 200
-    return response.content.decode()
+def timeline_of(client: Client, task: Task, query: str = "") -> str:
+    return html_of(client, f"/tasks/{task.pk}/?{query}")
 
 
 def kinds_in(html: str) -> list[str]:
@@ -36,7 +35,7 @@ def task(team: Team) -> Task:
 
 
 def test_the_account_and_the_events(owner_client: Client, task: Task) -> None:
-    account, html = read_account(task), html_of(owner_client, task)
+    account, html = read_account(task), timeline_of(owner_client, task)
     assert f'id="sent">{account.compared_tokens:,}<small> sent instead of {account.full_tokens:,}<' in html
     assert f"{account.saved_tokens:,} tokens saved" in html
     assert f"{account.compared} of {account.assemblies} compared" in html
@@ -63,7 +62,7 @@ def test_what_was_not_compared_stands_apart(owner_client: Client, task: Task) ->
     sent.save(force_insert=True)
     payload.assembly = sent
     payload.save(force_insert=True)
-    account, html = read_account(task), html_of(owner_client, task)
+    account, html = read_account(task), timeline_of(owner_client, task)
     assert account.uncompared_tokens == more
     compared = f"{account.compared_tokens:,}<small> sent instead of {account.full_tokens:,}"
     assert f'id="sent">{compared}; {more:,} more could not be compared' in html
@@ -75,7 +74,7 @@ def test_what_was_not_compared_stands_apart(owner_client: Client, task: Task) ->
 
 def test_the_account_as_text(owner_client: Client, task: Task) -> None:
     account = read_account(task)
-    found = re.search(r'data-value="([^"]+)"', html_of(owner_client, task))
+    found = re.search(r'data-value="([^"]+)"', timeline_of(owner_client, task))
     assert found is not None
     lines = found[1].splitlines()
     assert lines[0].startswith(f"Task {task.pk}: Fix wrong rounding")
@@ -100,33 +99,33 @@ def test_filters(
     assert set(kinds_in(html)) == kinds
     assert "<h1>" not in html
     assert f"{read_account(task).sent_tokens:,}" in html
-    assert len(kinds_in(html_of(owner_client, task, "show=nonsense"))) == 13
+    assert len(kinds_in(timeline_of(owner_client, task, "show=nonsense"))) == 13
 
 
 def test_an_empty_timeline_says_how_to_begin(owner_client: Client, team: Team) -> None:
     task = factories.make_task(team)
-    html = html_of(owner_client, task)
+    html = timeline_of(owner_client, task)
     assert "Nothing has happened yet" in html
     assert f'"task_id": {task.pk}' in html
     assert "Nothing was sent yet" in html
     factories.make_finding(task)
-    assert "No such events" in html_of(owner_client, task, "show=attempts")
+    assert "No such events" in timeline_of(owner_client, task, "show=attempts")
 
 
 def test_a_task_that_failed_at_once_says_no_more(owner_client: Client, team: Team) -> None:
     task = factories.make_task(team)
     report = CompletionIn(task_id=task.pk, outcome="failed", quality_score=2)
     complete_task(team=team, data=report, actor="test")
-    html = html_of(owner_client, task)
+    html = timeline_of(owner_client, task)
     assert ">Failed<" in html
     assert "failed attempt" not in html
     assert "Nothing was sent." in html
 
 
 def test_an_open_task_is_live_and_a_closed_one_is_not(owner_client: Client, task: Task) -> None:
-    assert "data-live" not in html_of(owner_client, task)
+    assert "data-live" not in timeline_of(owner_client, task)
     opened = factories.make_task(task.team)
-    assert 'data-live="assemblies tasks"' in html_of(owner_client, opened, "show=contexts")
+    assert 'data-live="assemblies tasks"' in timeline_of(owner_client, opened, "show=contexts")
 
 
 def test_what_went_wrong_is_said(owner_client: Client, team: Team) -> None:
@@ -136,7 +135,7 @@ def test_what_went_wrong_is_said(owner_client: Client, team: Team) -> None:
     factories.make_profile(team, "building", budget_tokens=300)
     factories.make_filtering(team, "building", task_id=task.pk)
     factories.make_attempt(task, root_cause="impossible_task")
-    html = html_of(owner_client, task)
+    html = timeline_of(owner_client, task)
     assert "Impossible after 1 failed attempt<" in html
     assert "Handed on with 1 open decision<" in html
     assert "1 context trimmed to the budget" in html
@@ -147,7 +146,7 @@ def test_user_text_is_never_html(owner_client: Client, team: Team) -> None:
     task = factories.make_task(team, description="<b>bold</b>")
     error = "E   AssertionError: <img src=x>"
     factories.make_attempt(task, error=error, root_cause="<i>")
-    html = html_of(owner_client, task)
+    html = timeline_of(owner_client, task)
     assert "&lt;b&gt;" in html
     assert "<b>bold" not in html
     assert "&lt;img" in html
@@ -159,14 +158,14 @@ def test_pages(owner_client: Client, team: Team) -> None:
     task = factories.make_task(team)
     for _ in range(timelines.EVENTS_SHOWN // 2 + 3):
         factories.make_attempt(task, files={}, error="")
-    html = html_of(owner_client, task)
+    html = timeline_of(owner_client, task)
     assert len(kinds_in(html)) == timelines.EVENTS_SHOWN
     later = re.search(r'href="\?([^"]+)">Later events', html)
     assert later is not None
-    rest = html_of(owner_client, task, later[1].replace("&amp;", "&"))
+    rest = timeline_of(owner_client, task, later[1].replace("&amp;", "&"))
     assert len(kinds_in(rest)) == 6
     assert "First events" in rest
-    assert kinds_in(html_of(owner_client, task, "after=cut")) == kinds_in(html)
+    assert kinds_in(timeline_of(owner_client, task, "after=cut")) == kinds_in(html)
 
 
 def test_as_many_queries_for_twenty_events_as_for_two(owner_client: Client, team: Team) -> None:
@@ -178,13 +177,13 @@ def test_as_many_queries_for_twenty_events_as_for_two(owner_client: Client, team
             factories.make_finding(task)
             factories.make_filtering(team, task_id=task.pk)
         with CaptureQueriesContext(connection) as queries:
-            html_of(owner_client, task)
+            timeline_of(owner_client, task)
         counts.append(len(queries))
     assert counts[0] == counts[1]
 
 
 def test_roles(teammate_client: Client, outsider_client: Client, client: Client, task: Task) -> None:
-    assert kinds_in(html_of(teammate_client, task))
+    assert kinds_in(timeline_of(teammate_client, task))
     assert outsider_client.get(f"/tasks/{task.pk}/").status_code == 404
     assert client.get(f"/tasks/{task.pk}/").status_code == 302
 
@@ -205,7 +204,7 @@ def test_long_tasks_fold_their_finished_phases(owner_client: Client, team: Team)
     factories.make_finding(task)
     factories.make_advance(task)
     factories.make_filtering(team, task_id=task.pk)
-    html = html_of(owner_client, task)
+    html = timeline_of(owner_client, task)
     assert '<details id="phase-analysis">' in html
     assert '<details open id="phase-design">' in html
 
@@ -226,5 +225,5 @@ def test_spans(span: timedelta, words: str) -> None:
 def test_the_phases_of_a_task_last_from_entry_to_entry(owner_client: Client, task: Task) -> None:
     begun: datetime = timezone.now() - timedelta(hours=1)
     Task.objects.filter(pk=task.pk).update(created_at=begun, design_at=begun + timedelta(minutes=25))
-    html = html_of(owner_client, task)
+    html = timeline_of(owner_client, task)
     assert f'{HandoffPhase.DESIGN.label} <span class="faint">35 min' in html

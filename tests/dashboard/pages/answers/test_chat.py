@@ -13,7 +13,7 @@ from contextopt.models import Conversation, Message, MessageState, Space
 from dashboard.pages.answers.chat import TURNS_SHOWN
 from memory.models import Vote
 from tests import factories
-from tests.dashboard.conftest import HTMX
+from tests.dashboard.conftest import HTMX, html_of
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 ENDPOINT = "http://127.0.0.1:9/v1"
@@ -22,12 +22,6 @@ ENDPOINT = "http://127.0.0.1:9/v1"
 @pytest.fixture
 def conversation(space: Space) -> Conversation:
     return factories.make_conversation(space, title="The queue")
-
-
-def html_of(client: Client, url: str) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def page_of(client: Client, conversation: Conversation, query: str = "") -> str:

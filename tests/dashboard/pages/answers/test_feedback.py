@@ -12,14 +12,9 @@ from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Vote
 from tests import factories
+from tests.dashboard.conftest import html_of
 
 URL = "/feedback/"
-
-
-def html_of(client: Client, url: str = URL) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def vote(team: Team, rating: str, number: int = 0, **subject: Any) -> Vote:
@@ -29,7 +24,7 @@ def vote(team: Team, rating: str, number: int = 0, **subject: Any) -> Vote:
 
 
 def test_an_empty_page_says_how_to_begin(owner_client: Client, team: Team) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert "No votes yet" in html
     assert "/api/v1/feedback" in html
 
@@ -43,7 +38,7 @@ def judged(team: Team, assembly: Assembly, space: Space) -> Assembly:
 
 
 def test_tiles_groups_and_records(owner_client: Client, judged: Assembly) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert 'id="tile-liked"' in html
     assert '<p class="value">25 <small>%</small>' in html
     assert "Queue stuck after deploy" in html
@@ -57,7 +52,7 @@ def test_tiles_groups_and_records(owner_client: Client, judged: Assembly) -> Non
 def test_downvotes_are_listed_by_reason(owner_client: Client, judged: Assembly, team: Team) -> None:
     opinion = OpinionIn(rating="down")
     give_feedback(team=team, subject=SubjectIn(assembly_id=judged.pk), opinion=opinion, rater="rater:4")
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     assert '<th scope="row">outdated</th><td class="n">3</td>' in html
     assert '<th scope="row">no reason given</th><td class="n">1</td>' in html
 
@@ -113,7 +108,7 @@ def test_the_votes_behind_a_figure(owner_client: Client, judged: Assembly, team:
 def test_what_is_another_teams_stays_there(
     outsider_client: Client, judged: Assembly, other_team: Team
 ) -> None:
-    assert "No votes yet" in html_of(outsider_client)
+    assert "No votes yet" in html_of(outsider_client, URL)
     assert "No votes yet" in html_of(outsider_client, f"{URL}votes/")
 
 
@@ -124,7 +119,7 @@ def test_the_queries_do_not_grow_with_the_votes(owner_client: Client, team: Team
             vote(team, "down", 100 * batch + n, assembly_id=assembly.pk)
         with CaptureQueriesContext(connection) as queries:
             # the frame's four; spaces of the filter; two periods; four groupings; records
-            html_of(owner_client)
+            html_of(owner_client, URL)
         with CaptureQueriesContext(connection) as more:
             # the frame's four; the votes; spaces of the filter
             html_of(owner_client, f"{URL}votes/")

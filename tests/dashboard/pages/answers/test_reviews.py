@@ -23,17 +23,11 @@ from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.queue import fill_queue, rules_of, set_rules
 from memory.review.reservations import give_verdict, reserve_item
 from tests import factories
-from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.conftest import HTMX, html_of, log_in
 from tests.memory.factories import make_review
 
 URL = "/review/"
 CUT = VerdictIn(verdict="context_cut", note="A secret note.")
-
-
-def html_of(client: Client, url: str = URL, status: int = 200) -> str:
-    response = client.get(url)
-    assert response.status_code == status
-    return response.content.decode()
 
 
 @pytest.fixture
@@ -48,12 +42,12 @@ def item(space: Space) -> ReviewItem:
 
 
 def test_an_empty_queue_says_how_it_fills(reviewer: Client, teammate_client: Client) -> None:
-    assert "/api/v1/feedback" in html_of(reviewer)
-    assert "Nothing to review yet" in html_of(teammate_client)
+    assert "/api/v1/feedback" in html_of(reviewer, URL)
+    assert "Nothing to review yet" in html_of(teammate_client, URL)
 
 
 def test_a_viewer_sees_the_progress_alone(teammate_client: Client, item: ReviewItem) -> None:
-    html = html_of(teammate_client)
+    html = html_of(teammate_client, URL)
     assert "1 waiting" in html
     assert f"/review/{item.pk}/" not in html
     assert "Review rules" not in html
@@ -196,7 +190,7 @@ def test_skipped_items_come_back_when_asked_for(reviewer: Client, space: Space) 
     assert response.headers["Location"] == f"/review/{second.pk}/"
     assert first.slots.get().reviewer == ""
     assert reviewer.post(f"{URL}{second.pk}/skip").headers["Location"] == URL
-    assert "You skipped 2 items." in html_of(reviewer)
+    assert "You skipped 2 items." in html_of(reviewer, URL)
     assert reviewer.post(f"{URL}next", {"again": "yes"}).headers["Location"] == f"/review/{first.pk}/"
 
 
@@ -294,7 +288,7 @@ def test_what_to_change(reviewer: Client, space: Space, team: Team) -> None:
     for _ in range(2):
         data = VerdictIn(verdict="context_wrong", record_ids=[record.pk])
         give_verdict(item=make_review(space), reviewer="user:ann", data=data)
-    html = html_of(reviewer)
+    html = html_of(reviewer, URL)
     assert "Context wrong or stale: 2 of 2 verdicts" in html
     assert "Correct or delete it." in html
 

@@ -17,7 +17,7 @@ from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.assemblies.tail import MAX_QUIET
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
-from tests.dashboard.conftest import HTMX
+from tests.dashboard.conftest import HTMX, html_of
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW, make_assembly, make_record, make_space
 
@@ -263,9 +263,7 @@ def test_others_assemblies_are_not_compared(outsider_client: Client, assembly: A
 
 
 def page_of(client: Client, assembly_id: int | None, query: str = "") -> str:
-    response = client.get(f"/assemblies/{assembly_id}/{query}")
-    assert response.status_code == 200
-    return response.content.decode()
+    return html_of(client, f"/assemblies/{assembly_id}/{query}")
 
 
 def test_the_inspector_shows_text_ledger_and_certificate(owner_client: Client, space: Space) -> None:

@@ -12,6 +12,7 @@ from dashboard.pages.assemblies import rows as rows_module
 from dashboard.pages.assemblies.rows import SORTED_ROWS, read_list
 from dashboard.pages.overview.charts import CHARTS
 from tests import factories
+from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import log_row
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -95,23 +96,19 @@ def test_only_the_newest_rows_are_sorted_and_the_page_says_so(
     listed = read_list(Assembly.objects.of(space.team), sort="slowest", words="", cursor="")
     assert slow not in listed.page.rows
     assert listed.sorted_rows == 3
-    assert "Sorted among the newest 3 of these filters." in html_of(owner_client, "sort=slowest")
-
-
-def html_of(client: Client, query: str) -> str:
-    return client.get(f"{LIST}?{query}").content.decode()
+    assert "Sorted among the newest 3 of these filters." in html_of(owner_client, f"{LIST}?sort=slowest")
 
 
 def test_a_header_sorts_and_sorts_back(owner_client: Client, logged: dict[str, int]) -> None:
-    html = html_of(owner_client, "stage=4")
+    html = html_of(owner_client, f"{LIST}?stage=4")
     assert 'href="?stage=4&amp;sort=saved"' in html
-    html = html_of(owner_client, "stage=4&sort=saved")
+    html = html_of(owner_client, f"{LIST}?stage=4&sort=saved")
     assert 'aria-sort="descending"><a href="?stage=4">Saved' in html
     assert html.count("aria-sort") == 1
 
 
 def test_a_sorted_list_cannot_be_followed(owner_client: Client, logged: dict[str, int]) -> None:
-    html = html_of(owner_client, "sort=saved&live=on")
+    html = html_of(owner_client, f"{LIST}?sort=saved&live=on")
     assert 'hx-trigger="every' not in html
     assert "Follow live" not in html
 
@@ -161,11 +158,11 @@ def test_words_of_another_team_are_not_found(contexts: dict[str, int], outsider_
 
 def test_a_search_goes_on_where_it_stopped(owner_client: Client, contexts, monkeypatch) -> None:
     monkeypatch.setattr(rows_module, "SEARCHED_ROWS", 1)
-    html = html_of(owner_client, "words=zebra")
+    html = html_of(owner_client, f"{LIST}?words=zebra")
     assert "None of the" in html
     seen = []
     while found := re.search(r'href="\?([^"]*)">Search older<', html):
-        html = html_of(owner_client, unescape(found[1]))
+        html = html_of(owner_client, f"{LIST}?{unescape(found[1])}")
         seen += re.findall(r"data-row href=\"/assemblies/(\d+)/", html)
         assert "Searched back to" in html or "Search older" not in html
     assert list(map(int, seen)) == [contexts["question"], contexts["context"]]
@@ -176,7 +173,7 @@ def test_exports_do_not_search_for_words(owner_client: Client, contexts, kind: s
     response = owner_client.get(f"/assemblies.{kind}?words=zebra")
     assert response.status_code == 400
     assert "An export cannot search for words." in response.content.decode()
-    assert "Export all" not in html_of(owner_client, "words=zebra")
+    assert "Export all" not in html_of(owner_client, f"{LIST}?words=zebra")
 
 
 def test_the_same_queries_for_two_rows_as_for_twenty(
@@ -187,7 +184,7 @@ def test_the_same_queries_for_two_rows_as_for_twenty(
             log_row(space, NOW - timedelta(minutes=minute))
         with django_assert_num_queries(11):
             # the frame's four, spaces, page, is there more to sort, questions, votes, sources, saved views
-            html_of(owner_client, "sort=saved")
+            html_of(owner_client, f"{LIST}?sort=saved")
         with django_assert_num_queries(8):
             # the frame's four, spaces, rows to search, those with the words, saved views
-            html_of(owner_client, "words=unicorn")
+            html_of(owner_client, f"{LIST}?words=unicorn")

@@ -13,6 +13,7 @@ from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConf
 from contextopt.spaces.configs import activate_config, publish_settings
 from dashboard.kit.formats import money
 from dashboard.pages.assemblies.sidebyside import align
+from tests.dashboard.conftest import html_of
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.recomputed import make_searchable
 
@@ -29,18 +30,12 @@ def made(space: Space) -> int:
     return result.id
 
 
-def page_of(made: int, query: str = "") -> str:
+def url_of(made: int, query: str = "") -> str:
     return f"/assemblies/{made}/what-if/?{query}"
 
 
-def read(client: Client, made: int, query: str = "") -> str:
-    response = client.get(page_of(made, query))
-    assert response.status_code == 200
-    return response.content.decode()
-
-
 def test_unchanged_it_is_the_same(owner_client: Client, made: int) -> None:
-    html = read(owner_client, made)
+    html = html_of(owner_client, url_of(made))
     assert "the same, byte for byte" in html
     assert "The same records enter." in html
     assert "Save as draft config" not in html
@@ -53,7 +48,7 @@ def test_both_sides_show_placement_and_cost(owner_client: Client, space: Space, 
     make_assembly(space, placement="system", max_records=10, **request)
     second = make_assembly(space, placement="system", max_records=10, history_tokens=100, **request)
     row = Assembly.objects.get(pk=second.id)
-    html = read(owner_client, row.pk, "max_records=4")
+    html = html_of(owner_client, url_of(row.pk, "max_records=4"))
     assert "<dt>Placement</dt><dd>System prompt" in html
     # The last prompt under the same settings shares the smaller context, so it is read from the cache too.
     again = re.search(r"<dt>Prompt, cached</dt><dd>([\d,]+), ([\d,]+) → ([\d,]+), ([\d,]+)</dd>", html)
@@ -65,11 +60,11 @@ def test_both_sides_show_placement_and_cost(owner_client: Client, space: Space, 
     dollars = (0.3 * was_cached + 3.75 * 100) / 1e6, (0.3 * now_cached + 3.75 * 100) / 1e6
     assert f"<dd>{money(dollars[0])} → {money(dollars[1])}</dd>" in html
     assert "the prompt’s conversation is not known" not in html
-    assert "<dt>Input cost" not in read(owner_client, made)
+    assert "<dt>Input cost" not in html_of(owner_client, url_of(made))
 
 
 def test_another_setting_shows_what_enters_and_leaves(owner_client: Client, made: int) -> None:
-    html = read(owner_client, made, "max_records=4")
+    html = html_of(owner_client, url_of(made, "max_records=4"))
     assert "<del>10</del> <ins>4</ins>" in html
     assert "10 → 4" in html
     assert "0 in, 6 out" in html
@@ -80,14 +75,14 @@ def test_another_setting_shows_what_enters_and_leaves(owner_client: Client, made
 
 
 def test_a_wider_window_looks_records_up(owner_client: Client, made: int) -> None:
-    html = read(owner_client, made, "window_days=all&max_records=30")
+    html = html_of(owner_client, url_of(made, "window_days=all&max_records=30"))
     assert "reconstructed" in html
     assert '<span class="tag kept">in</span>' in html
     assert "was not considered" in html
 
 
 def test_the_partial(partial: Callable[..., str], made: int) -> None:
-    html = partial(page_of(made, "max_records=4"), "outcome")
+    html = partial(url_of(made, "max_records=4"), "outcome")
     assert "0 in, 6 out" in html
     assert 'name="window_days"' not in html
 
@@ -96,7 +91,7 @@ def test_a_question_has_its_own_settings(owner_client: Client, space: Space, mad
     make_searchable(space)
     asked = make_assembly(space, query="note 12", as_of=NOW).id
     assert asked is not None
-    html = read(owner_client, asked, "question_max_records=3&question_record_tokens=")
+    html = html_of(owner_client, url_of(asked, "question_max_records=3&question_record_tokens="))
     assert "semantic_weight" in html
     assert "<del>all</del> <ins>3</ins>" in html
     assert "<del>120</del> <ins>all</ins>" in html
@@ -104,24 +99,24 @@ def test_a_question_has_its_own_settings(owner_client: Client, space: Space, mad
 
 
 def test_a_wrong_setting_is_explained(owner_client: Client, made: int) -> None:
-    html = read(owner_client, made, "max_records=0")
+    html = html_of(owner_client, url_of(made, "max_records=0"))
     assert "Ensure this value is greater than or equal to 1." in html
     assert "Correct the settings" in html
 
 
 def test_a_version_to_start_from(owner_client: Client, space: Space, made: int) -> None:
     later = publish_settings(space=space, created_by="test", context_tokens=150)
-    html = read(owner_client, made, f"config={later.version}")
+    html = html_of(owner_client, url_of(made, f"config={later.version}"))
     assert 'name="context_tokens" value="150"' in html
     assert "Save as draft config" not in html
-    assert owner_client.get(page_of(made, "config=99")).status_code == 404
+    assert owner_client.get(url_of(made, "config=99")).status_code == 404
     for text in ("x", "0", "9" * 12):
-        assert "the same, byte for byte" in read(owner_client, made, f"config={text}")
+        assert "the same, byte for byte" in html_of(owner_client, url_of(made, f"config={text}"))
 
 
 def test_without_what_was_given_it_says_why(owner_client: Client, made: int) -> None:
     AssemblyPayload.objects.update(givens=None)
-    html = read(owner_client, made, "max_records=4")
+    html = html_of(owner_client, url_of(made, "max_records=4"))
     assert "This context cannot be replayed" in html
     assert "It was logged before" in html
 
@@ -151,24 +146,24 @@ def test_nothing_changed_saves_no_draft(editor_client: Client, made: int) -> Non
 def test_who_may_see_and_save(
     teammate_client: Client, outsider_client: Client, space: Space, made: int
 ) -> None:
-    assert outsider_client.get(page_of(made)).status_code == 404
+    assert outsider_client.get(url_of(made)).status_code == 404
     assert outsider_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"}).status_code == 404
-    assert Client().get(page_of(made)).status_code == 302
-    assert teammate_client.get(page_of(made)).status_code == 200
+    assert Client().get(url_of(made)).status_code == 302
+    assert teammate_client.get(url_of(made)).status_code == 200
     assert teammate_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"}).status_code == 403
 
 
 def test_only_contexts_of_spaces(owner_client: Client, space: Space) -> None:
     make_filtering(space.team)
-    assert owner_client.get(page_of(Assembly.objects.get().pk)).status_code == 404
-    assert owner_client.get(page_of(999_999)).status_code == 404
+    assert owner_client.get(url_of(Assembly.objects.get().pk)).status_code == 404
+    assert owner_client.get(url_of(999_999)).status_code == 404
 
 
 def test_a_text_cannot_become_html(owner_client: Client, space: Space) -> None:
     make_record(space, title="<script>alert(1)</script>")
     result = make_assembly(space)
     assert result.id is not None
-    html = read(owner_client, result.id, "context_tokens=10")
+    html = html_of(owner_client, url_of(result.id, "context_tokens=10"))
     assert "<script>alert" not in html
     assert "&lt;script&gt;" in html
 
@@ -180,7 +175,7 @@ def test_the_number_of_queries(owner_client: Client, space: Space, count: int) -
     made = make_assembly(space).id
     owner_client.get("/assemblies/")
     with CaptureQueriesContext(connection) as queries:
-        owner_client.get(page_of(made or 0, "max_records=1"))
+        owner_client.get(url_of(made or 0, "max_records=1"))
     # The frame, the assembly, the given versions, the titles, and the versions to start from.
     assert len(queries) == FRAME + 4
 

@@ -7,7 +7,6 @@ from statistics import median
 import pytest
 from django.db import connection
 from django.db.models import F
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.purge import purge_record
@@ -19,7 +18,7 @@ from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest, BacktestRow, QuestionSet
 from memory.questions.sets import set_minimum
-from tests.dashboard.conftest import HTMX
+from tests.dashboard.conftest import HTMX, html_of
 from tests.memory.backtests.conftest import ask, ask_all, asked, draft, make_draft, talk
 from tests.memory.questions.conftest import make_questions
 
@@ -32,12 +31,6 @@ def run(space, config, last=200) -> Backtest:
     found = start_backtest(space=space, data=BacktestIn(config=config.version, last=last), actor="test")
     BACKTESTS.complete(found)
     return found
-
-
-def html_of(client: Client, url: str, status: int = 200) -> str:
-    response = client.get(url)
-    assert response.status_code == status, response.content
-    return response.content.decode()
 
 
 def test_an_empty_list_says_what_to_do(owner_client, space) -> None:
@@ -143,7 +136,7 @@ def test_question_sets_are_evaluated_beside_it(owner_client, teammate_client, sp
         if after.recall < active.results.get(question=after.question).recall
     ]
     assert f"{len(lost)} less" in shown and all(query in shown for query in lost[:3])
-    assert html_of(owner_client, f"/spaces/{space.slug}/settings/99/proof/", 404)
+    assert html_of(owner_client, f"/spaces/{space.slug}/settings/99/proof/", status=404)
     assert teammate_client.post(address, headers=HTMX).status_code == 403
 
 

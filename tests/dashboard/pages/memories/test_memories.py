@@ -8,15 +8,10 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.models import Team
 from memory.models import Memory, StrategyUse
 from memory.strategies.strategies import rate_use
+from tests.dashboard.conftest import html_of
 from tests.memory.factories import make_memory, make_strategy, make_use
 
 LIKE = "Fix wrong rounding of the prices in the shopping cart"
-
-
-def html_of(client: Client, url: str, **query: str) -> str:
-    response = client.get(url, query_params=query or None)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def test_empty_pages_say_how_to_begin(owner_client: Client, team: Team) -> None:

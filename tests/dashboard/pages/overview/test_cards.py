@@ -14,8 +14,9 @@ from memory.models import Evaluation, QuestionSet, Vote
 from memory.questions.evaluations import settings_key
 from memory.questions.sets import create_set
 from tests import factories
+from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import log_row
-from tests.dashboard.pages.overview.test_overview import html_of, tile_of
+from tests.dashboard.pages.overview.test_overview import tile_of
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
@@ -46,7 +47,7 @@ def test_fewer_liked_answers_turn_the_card_amber(owner_client: Client, logged: S
     vote(logged, 60, 40, NOW - timedelta(days=3))
     with time_machine.travel(NOW - timedelta(days=4)):
         publish_settings(space=logged, created_by="user:ada", max_records=12)
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     card = card_of(html, "space")
     assert card.count(">worse<") == 1
     assert ">worse<" in tile_of(html, "liked")
@@ -61,7 +62,7 @@ def test_fewer_liked_answers_turn_the_card_amber(owner_client: Client, logged: S
 def test_a_difference_within_chance_stays_white(owner_client: Client, logged: Space) -> None:
     vote(logged, 90, 10, NOW - timedelta(days=20))
     vote(logged, 85, 15, NOW - timedelta(days=3))
-    card = card_of(html_of(owner_client), "space")
+    card = card_of(html_of(owner_client, "/"), "space")
     assert "alarm" not in card
     assert ">worse<" not in card
     assert "▼" in card
@@ -70,7 +71,7 @@ def test_a_difference_within_chance_stays_white(owner_client: Client, logged: Sp
 def test_few_votes_say_their_number_and_are_not_compared(owner_client: Client, logged: Space) -> None:
     vote(logged, 10, 0, NOW - timedelta(days=20))
     vote(logged, 0, 10, NOW - timedelta(days=3))
-    tile = tile_of(html_of(owner_client), "liked")
+    tile = tile_of(html_of(owner_client, "/"), "liked")
     assert "of 10 votes, too few to compare" in tile
     assert "▼" not in tile
 
@@ -80,13 +81,13 @@ def test_more_empty_contexts_are_worse(owner_client: Client, logged: Space) -> N
     for number in range(20):
         log_row(logged, NOW - timedelta(days=20, minutes=number))
         log_row(logged, NOW - timedelta(days=1, minutes=number), **none)
-    assert ">worse<" in tile_of(html_of(owner_client), "empty")
+    assert ">worse<" in tile_of(html_of(owner_client, "/"), "empty")
 
 
 def test_without_agents_there_is_no_card_of_theirs(owner_client: Client, logged: Space) -> None:
-    assert "saving-agents" not in html_of(owner_client)
+    assert "saving-agents" not in html_of(owner_client, "/")
     log_row(logged, NOW - timedelta(minutes=1), kind="retry", stage=None)
-    assert "saving-agents" in html_of(owner_client)
+    assert "saving-agents" in html_of(owner_client, "/")
 
 
 def test_each_filter_in_force_is_a_chip_that_takes_it_away(owner_client: Client, logged: Space) -> None:
@@ -106,12 +107,12 @@ def test_no_filter_no_chip(owner_client: Client, logged: Space) -> None:
 
 
 def test_what_changed_is_listed_and_marked_on_charts(owner_client: Client, logged: Space) -> None:
-    assert "No settings were published" in html_of(owner_client)
+    assert "No settings were published" in html_of(owner_client, "/")
     with time_machine.travel(NOW - timedelta(minutes=1)):
         publish_settings(space=logged, created_by="user:ada", max_records=12)
     log_row(logged, NOW - timedelta(minutes=1), model="new-model")
     keep_rollups()
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "max records 20 → 12" in html.split('id="changed-title"')[1]
     assert "First prompts for new-model" in html
     assert "2 changes" in html.split('id="chart-data"')[1]
@@ -121,7 +122,7 @@ def test_changes_of_another_team_are_not_shown(owner_client: Client, logged: Spa
     other = factories.make_space(factories.make_team("other"))
     with time_machine.travel(NOW - timedelta(minutes=1)):
         publish_settings(space=other, created_by="user:eve", max_records=9)
-    assert "published by eve" not in html_of(owner_client)
+    assert "published by eve" not in html_of(owner_client, "/")
 
 
 def evaluate(found: QuestionSet, recall: float, at: datetime, **values: object) -> None:
@@ -134,9 +135,9 @@ def evaluate(found: QuestionSet, recall: float, at: datetime, **values: object) 
 
 
 def test_the_recall_on_question_sets_stands_beside_the_saving(owner_client: Client, logged: Space) -> None:
-    assert "no question set yet; make one from reviews" in tile_of(html_of(owner_client), "recall")
+    assert "no question set yet; make one from reviews" in tile_of(html_of(owner_client, "/"), "recall")
     found = create_set(space=logged, name="Facts", actor="test")
-    assert "not evaluated yet" in tile_of(html_of(owner_client), "recall")
+    assert "not evaluated yet" in tile_of(html_of(owner_client, "/"), "recall")
     evaluate(found, 0.9, NOW - timedelta(days=20))
     evaluate(found, 0.7, NOW - timedelta(days=1))
     # Neither a draft nor another budget says anything about the active settings.
@@ -144,7 +145,7 @@ def test_the_recall_on_question_sets_stands_beside_the_saving(owner_client: Clie
     evaluate(found, 0.2, NOW - timedelta(hours=1), context_tokens=500)
     saved = draft_settings(space=logged, created_by="test", max_records=3)
     evaluate(found, 0.3, NOW - timedelta(minutes=9), config_version=saved.version, settings_key="another")
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     tile = tile_of(html, "recall")
     assert ">70" in tile
     assert "of 100 questions, last evaluation" in tile
@@ -156,7 +157,7 @@ def test_the_recall_on_question_sets_stands_beside_the_saving(owner_client: Clie
 def test_a_draft_counts_once_its_settings_are_active(owner_client: Client, logged: Space) -> None:
     found = create_set(space=logged, name="Facts", actor="test")
     evaluate(found, 0.8, NOW - timedelta(hours=1), config_version=None)
-    assert "of 100 questions" in tile_of(html_of(owner_client), "recall")
+    assert "of 100 questions" in tile_of(html_of(owner_client, "/"), "recall")
 
 
 def test_other_filters_hide_the_recall(owner_client: Client, logged: Space) -> None:

@@ -7,9 +7,9 @@ from django.urls import reverse
 
 from contextopt.models import Space, Team
 from dashboard.pages.overview.charts import CHARTS
-from tests.dashboard.conftest import HTMX
+from tests.dashboard.conftest import HTMX, html_of
 from tests.dashboard.pages.overview.test_figures import log_row
-from tests.dashboard.pages.overview.test_overview import html_of, make_phase_row
+from tests.dashboard.pages.overview.test_overview import make_phase_row
 from tests.factories import NOW
 
 

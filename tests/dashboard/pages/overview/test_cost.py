@@ -14,8 +14,9 @@ from dashboard.models import ModelPrice
 from dashboard.pages.overview.cost import build_cost, read_reported
 from dashboard.pages.overview.figures import Figures, read_series
 from dashboard.rollups.fold import keep_rollups
+from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row
-from tests.dashboard.pages.overview.test_overview import html_of, tile_of
+from tests.dashboard.pages.overview.test_overview import tile_of
 from tests.factories import make_gateway_request
 
 PROMPT = {"prompt_tokens": 4_000, "shared_prefix_tokens": 3_000, "cached_tokens": 3_000}
@@ -115,7 +116,7 @@ def test_the_day_is_the_teams(space: Space, range_name: str) -> None:
 def test_the_page_says_what_prompts_cost_and_why(owner_client: Client, space: Space) -> None:
     enter_price(dollars=10_000, cached_read_dollars=Decimal(1_000), cache_write_dollars=Decimal(10_000))
     log_prompt(space)
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     # 3,000 tokens at a tenth and 1,000 in full.
     assert "$13" in tile_of(html, "cost")
     assert "75 <small>%</small>" in tile_of(html, "shared")
@@ -127,7 +128,7 @@ def test_the_page_says_what_prompts_cost_and_why(owner_client: Client, space: Sp
 
 def test_without_prices_the_page_says_so(owner_client: Client, space: Space) -> None:
     log_prompt(space)
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "–" in tile_of(html, "cost")
     assert "0 of 1 contexts have a price" in html
     assert "An administrator can set model prices" in html
@@ -135,7 +136,7 @@ def test_without_prices_the_page_says_so(owner_client: Client, space: Space) -> 
 
 def test_without_conversations_the_page_asks_for_them(owner_client: Client, space: Space) -> None:
     log_row(space, JUST_NOW)
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert 'id="tile-cost"' not in html
     assert "Name the conversation in your requests" in html
 

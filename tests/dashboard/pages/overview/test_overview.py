@@ -21,7 +21,7 @@ from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Vote
 from tests import factories
-from tests.dashboard.conftest import HTMX, figures_of, log_in
+from tests.dashboard.conftest import HTMX, figures_of, html_of, log_in
 from tests.dashboard.pages.overview.test_figures import ask, log_row
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -33,14 +33,8 @@ def _noon():
         yield
 
 
-def html_of(client: Client, url: str = "/") -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
-
-
 def test_tiles_show_values_changes_and_targets(owner_client: Client, logged: Space) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "0.40" in html
     assert "target 80–95 %" in html
     tile = html.split('id="tile-time"')[1].split("</article>")[0]
@@ -53,7 +47,7 @@ def tile_of(html: str, slug: str) -> str:
 
 
 def test_empty_contexts_have_a_tile_that_leads_to_them(owner_client: Client, logged: Space) -> None:
-    assert ">0</p>" in tile_of(html_of(owner_client), "empty")
+    assert ">0</p>" in tile_of(html_of(owner_client, "/"), "empty")
     none = {"records_filtered": 0, "records_included": 0, "over_record_limit": 0}
     moments = [NOW - timedelta(hours=hours, minutes=1) for hours in range(4)]
     empty = {log_row(logged, moment, **none, tokens_after=9).pk for moment in moments}
@@ -69,24 +63,24 @@ def test_empty_contexts_have_a_tile_that_leads_to_them(owner_client: Client, log
 
 
 def test_empty_contexts_move_no_saving(owner_client: Client, logged: Space) -> None:
-    before = tile_of(html_of(owner_client), "saved")
+    before = tile_of(html_of(owner_client, "/"), "saved")
     for _ in range(20):
         log_row(
             logged, NOW - timedelta(minutes=1), records_filtered=0, records_included=0, over_record_limit=0,
             tokens_after=9,
         )  # fmt: skip
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert ">20<" in tile_of(html, "empty")
     assert tile_of(html, "saved") == before
 
 
 def test_a_saving_names_its_baseline(owner_client: Client, logged: Space) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "20 % fewer than the last 10 records" in tile_of(html, "saved")
     assert 'id="tile-agents"' not in html
     for kind, phase in (("phase", "building"), ("handoff", "")):
         log_row(logged, NOW - timedelta(minutes=1), kind=kind, stage=None, phase=phase)
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "20 % fewer than the last 10 records" in tile_of(html, "saved")
     assert "20 % fewer than without Contextopt" in tile_of(html, "agents")
     html = html_of(owner_client, "/?kind=phase")
@@ -96,7 +90,7 @@ def test_a_saving_names_its_baseline(owner_client: Client, logged: Space) -> Non
 
 
 def test_an_empty_team_is_told_what_to_do(owner_client: Client, team: Team) -> None:
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "manage.py import_git demo ." in html
     assert "/api/v1/assemblies" in html
     assert "Load demo data" in html
@@ -108,7 +102,7 @@ def test_an_empty_period_says_so(owner_client: Client, logged: Space) -> None:
 
 
 def test_the_island_has_every_chart(owner_client: Client, logged: Space) -> None:
-    assert set(figures_of(html_of(owner_client))) == set(CHARTS)
+    assert set(figures_of(html_of(owner_client, "/"))) == set(CHARTS)
 
 
 def test_partials_are_parts_of_the_page(partial, logged: Space) -> None:
@@ -207,7 +201,7 @@ def test_csv_has_the_charts_numbers(owner_client: Client, logged: Space) -> None
 
 def test_a_list_of_several_traces_is_sent_once(owner_client: Client, logged: Space) -> None:
     make_phase_row(logged.team, NOW - timedelta(minutes=1))
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     island = html.split('<script id="chart-data" type="application/json">')[1].split("</script>")[0]
     # With and without the unfinished day.
     assert island.count("start=2026-06-10T00:00:00Z") == 2
@@ -215,7 +209,7 @@ def test_a_list_of_several_traces_is_sent_once(owner_client: Client, logged: Spa
 
 
 def test_viewers_are_offered_no_demo(teammate_client: Client, team: Team) -> None:
-    assert "Load demo data" not in html_of(teammate_client)
+    assert "Load demo data" not in html_of(teammate_client, "/")
 
 
 def test_the_same_queries_for_two_assemblies_as_for_twenty(
@@ -226,7 +220,7 @@ def test_the_same_queries_for_two_assemblies_as_for_twenty(
             # the frame's four, spaces, prices, figures of the period, of the period before,
             # votes, changes of settings, new models, verdicts and tasks of both periods,
             # question sets, of the month, spread of scores, is folding behind, saved views, choices
-            html_of(owner_client)
+            html_of(owner_client, "/")
         for minutes in range(18):
             log_row(logged, NOW - timedelta(minutes=minutes))
 
@@ -235,7 +229,7 @@ def test_demo_data_is_marked_and_can_be_removed(team: Team, owner_client: Client
     space = factories.make_space(team)
     Space.objects.filter(pk=space.pk).update(is_demo=True)
     log_row(space, NOW - timedelta(minutes=1), is_demo=True)
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "Demo data" in html
     asked = html.split('<dialog id="demo-dialog"')[1].split("</dialog>")[0]
     assert space.name in asked
@@ -248,12 +242,12 @@ def test_demo_data_is_marked_and_can_be_removed(team: Team, owner_client: Client
 
 def test_times_are_the_teams(team: Team, owner_client: Client, logged: Space) -> None:
     Team.objects.filter(pk=team.pk).update(time_zone="Asia/Kolkata")
-    assert "15 Jun 2026, 17:30, Asia/Kolkata" in html_of(owner_client)
+    assert "15 Jun 2026, 17:30, Asia/Kolkata" in html_of(owner_client, "/")
 
 
 def test_worth_a_look_shows_the_rows_and_offers_causes(owner_client: Client, logged: Space) -> None:
     log_row(logged, NOW - timedelta(days=1), truncated=False)
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert "look-half-empty" in html
     assert "look-slow" not in html
     seen = html.split('id="look-truncated"')[1].split("</li>")[0]
@@ -265,7 +259,7 @@ def test_worth_a_look_shows_the_rows_and_offers_causes(owner_client: Client, log
 
 
 def test_reviewers_see_it_too(team: Team, logged: Space) -> None:
-    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)))
+    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), "/")
 
 
 @pytest.mark.parametrize(
@@ -341,8 +335,8 @@ def test_a_month_without_a_full_day_is_not_projected(space: Space) -> None:
 
 
 def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) -> None:
-    html_of(owner_client)
-    assert "Liked" not in html_of(owner_client)
+    html_of(owner_client, "/")
+    assert "Liked" not in html_of(owner_client, "/")
     assert owner_client.get("/overview/votes.csv").status_code == 404
     for rating in ("up", "down"):
         assembly = factories.make_assembly(space, created_at=NOW - timedelta(hours=1))
@@ -353,7 +347,7 @@ def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) 
             rater="user:olga",
         )
     Vote.objects.update(created_at=NOW - timedelta(minutes=30))
-    html = html_of(owner_client)
+    html = html_of(owner_client, "/")
     assert 'id="tile-liked"' in html
     assert "of 2 votes" in html
     assert '<th scope="col" class="n">Liked</th>' in html
@@ -365,9 +359,9 @@ def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) 
 def test_a_worker_that_is_behind_is_said(
     owner_client: Client, logged: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "Is the worker running" not in html_of(owner_client)
+    assert "Is the worker running" not in html_of(owner_client, "/")
     UnfoldedAssembly.objects.bulk_create(UnfoldedAssembly(assembly_id=10**9 + n) for n in range(2_001))
-    assert "Is the worker running" in html_of(owner_client)
+    assert "Is the worker running" in html_of(owner_client, "/")
 
 
 def test_no_name_breaks_out_of_the_island() -> None:
@@ -379,12 +373,12 @@ def test_no_name_breaks_out_of_the_island() -> None:
 def test_without_javascript_each_chart_says_where_its_numbers_are(
     owner_client: Client, logged: Space
 ) -> None:
-    assert html_of(owner_client).count('<noscript><p class="muted">This chart needs JavaScript') == len(
+    assert html_of(owner_client, "/").count('<noscript><p class="muted">This chart needs JavaScript') == len(
         CHARTS
     )
 
 
 def test_a_stages_median_is_marked_as_near(owner_client: Client, logged: Space) -> None:
-    stages = html_of(owner_client).split('aria-label="Stages"')[1].split("</table>")[0]
+    stages = html_of(owner_client, "/").split('aria-label="Stages"')[1].split("</table>")[0]
     assert 'title="Estimated from a histogram' in stages
     assert '<td class="n">≈ ' in stages

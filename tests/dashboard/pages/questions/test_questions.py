@@ -23,7 +23,7 @@ from memory.questions.sets import add_question, create_set, set_minimum
 from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict
 from tests import factories
-from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.conftest import HTMX, html_of, log_in
 from tests.memory.factories import make_review
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_questions, make_talk
 
@@ -43,12 +43,6 @@ def questions(space: Space, talk: list[Record]) -> QuestionSet:
 @pytest.fixture
 def reviewer_client(team: Team) -> Client:
     return log_in(factories.make_user("rita", team, Role.REVIEWER))
-
-
-def html_of(client: Client, url: str, status: int = 200) -> str:
-    response = client.get(url)
-    assert response.status_code == status, response.content
-    return response.content.decode()
 
 
 def url_of(found: QuestionSet, part: str = "") -> str:

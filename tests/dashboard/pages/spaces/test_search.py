@@ -8,28 +8,23 @@ from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from memory.search.snippets import load_snippets, split_runs
 from tests import factories
+from tests.dashboard.conftest import html_of
 from tests.memory.factories import make_memory
 
 URL = "/search/"
 
 
-def html_of(client: Client, query: str = "") -> str:
-    response = client.get(f"{URL}?{query}" if query else URL)
-    assert response.status_code == 200
-    return response.content.decode()
-
-
 def test_without_a_space_it_says_how_to_get_one(owner_client: Client, team: Team) -> None:
-    assert "manage.py import_git demo ." in html_of(owner_client)
+    assert "manage.py import_git demo ." in html_of(owner_client, URL)
 
 
 def test_without_a_question_it_says_what_may_be_asked(owner_client: Client, space: Space) -> None:
-    assert "manage.py search support" in html_of(owner_client)
+    assert "manage.py search support" in html_of(owner_client, URL)
 
 
 def test_a_hit_its_passage_and_its_reasons(owner_client: Client, space: Space) -> None:
     record = factories.make_record(space, notes="<b>Workers</b> hold the old lock & more.")
-    html = html_of(owner_client, "q=workers+lock")
+    html = html_of(owner_client, f"{URL}?q=workers+lock")
     assert f'href="/spaces/support/records/{record.pk}/">Queue stuck after deploy</a>' in html
     assert "<mark>Workers</mark>" in html
     assert "<b>" not in html
@@ -42,13 +37,13 @@ def test_a_hit_its_passage_and_its_reasons(owner_client: Client, space: Space) -
 def test_without_a_word_in_common_it_says_that_meaning_found_them(owner_client: Client, space: Space) -> None:
     factories.make_record(space)
     ensure_embedded(registry.get("record"), space.pk, limit=99)
-    assert "closest by meaning" in html_of(owner_client, "q=zebra")
-    assert "closest by meaning" not in html_of(owner_client, "q=queue")
+    assert "closest by meaning" in html_of(owner_client, f"{URL}?q=zebra")
+    assert "closest by meaning" not in html_of(owner_client, f"{URL}?q=queue")
 
 
 def test_a_memory_leads_to_its_page(owner_client: Client, space: Space) -> None:
     memory = make_memory(space.team, title="", content="Amounts are integers of cents.")
-    assert f'href="/memory/{memory.pk}/">Memory</a>' in html_of(owner_client, "q=cents")
+    assert f'href="/memory/{memory.pk}/">Memory</a>' in html_of(owner_client, f"{URL}?q=cents")
 
 
 def test_results_below_the_minimum_relevance_are_marked_in_words(owner_client: Client, space: Space) -> None:
@@ -56,8 +51,8 @@ def test_results_below_the_minimum_relevance_are_marked_in_words(owner_client: C
     factories.make_record(space, title="queue elsewhere", notes="Nothing is stuck.")
     ensure_embedded(registry.get("record"), space.pk, limit=99)
     mark = ">below the minimum relevance</span>"
-    assert mark not in html_of(owner_client, "q=queue+stuck")
-    html = html_of(owner_client, "q=queue+stuck&min_relevance=0.995")
+    assert mark not in html_of(owner_client, f"{URL}?q=queue+stuck")
+    html = html_of(owner_client, f"{URL}?q=queue+stuck&min_relevance=0.995")
     assert html.index("</mark> elsewhere</a>") < html.index(mark)
     assert html.count(mark) == 1
     assert 'value="0.995"' in html
@@ -65,13 +60,13 @@ def test_results_below_the_minimum_relevance_are_marked_in_words(owner_client: C
 
 def test_nothing_found(owner_client: Client, space: Space) -> None:
     factories.make_record(space)
-    assert "Nothing found" in html_of(owner_client, "q=zebra&type=decision")
+    assert "Nothing found" in html_of(owner_client, f"{URL}?q=zebra&type=decision")
 
 
 def test_filters_are_in_the_address_and_in_the_form(owner_client: Client, space: Space) -> None:
     factories.make_record(space, title="one", type="note", date=factories.NOW)
     factories.make_record(space, title="two", type="commit", source="git", tags=["x"])
-    html = html_of(owner_client, "q=lock&type=commit&source=git&tag=x&kind=record&start=2026-01-01")
+    html = html_of(owner_client, f"{URL}?q=lock&type=commit&source=git&tag=x&kind=record&start=2026-01-01")
     assert ">two</a>" in html
     assert ">one</a>" not in html
     assert 'value="commit"' in html
@@ -89,12 +84,12 @@ def test_filters_are_in_the_address_and_in_the_form(owner_client: Client, space:
     ],
 )
 def test_bad_filters_are_named(owner_client: Client, space: Space, query: str) -> None:
-    assert 'class="problem"' in html_of(owner_client, query)
+    assert 'class="problem"' in html_of(owner_client, f"{URL}?{query}")
 
 
 def test_another_teams_space_cannot_be_chosen(outsider_client: Client, space: Space) -> None:
     factories.make_record(space, title="Secret plan")
-    assert "Secret plan" not in html_of(outsider_client, "q=secret&space=support")
+    assert "Secret plan" not in html_of(outsider_client, f"{URL}?q=secret&space=support")
 
 
 def test_htmx_gets_the_results_alone(partial, space: Space) -> None:
@@ -107,9 +102,9 @@ def test_queries(owner_client: Client, space: Space, records: int) -> None:
     for number in range(records):
         factories.make_record(space, title=f"queue {number}")
     ensure_embedded(registry.get("record"), space.pk, limit=99)
-    html_of(owner_client, "q=queue")
+    html_of(owner_client, f"{URL}?q=queue")
     with CaptureQueriesContext(connection) as queries:
-        assert html_of(owner_client, "q=queue").count("Why this result") == records
+        assert html_of(owner_client, f"{URL}?q=queue").count("Why this result") == records
     # The frame's four, spaces, space, stems, model, two for words not counted yet, frequencies, best by
     # words, number of vectors, nearest, rows, passages; of the memories, the counts and the best; two that
     # tell the planner to plan again.

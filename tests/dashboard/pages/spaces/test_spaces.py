@@ -13,15 +13,10 @@ from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.records import delete_record
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES
+from tests.dashboard.conftest import html_of
 from tests.factories import NOW, make_record, make_space
 
 URL = "/spaces/support/"
-
-
-def html_of(client: Client, url: str = URL) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 # The list
@@ -87,7 +82,7 @@ def test_records_and_their_filters(owner_client: Client, space: Space) -> None:
     make_record(space, title="Alpha", type="ticket", tags=["ops"], source="git")
     make_record(space, title="Beta", pinned=True)
     delete_record(record=make_record(space, title="Gamma"), actor="test")
-    assert "Gamma" not in html_of(owner_client)
+    assert "Gamma" not in html_of(owner_client, URL)
     for query, shown in [("type=ticket", "Alpha"), ("tag=ops", "Alpha"), ("source=git", "Alpha"),
                          ("show=pinned", "Beta"), ("show=deleted", "Gamma")]:  # fmt: skip
         html = html_of(owner_client, f"{URL}?{query}")
@@ -102,7 +97,7 @@ def test_filters_that_cannot_be_read(query: str, owner_client: Client, space: Sp
 def test_records_come_in_pages(owner_client: Client, space: Space) -> None:
     for number in range(PAGE_ROWS + 3):
         make_record(space, title=f"Record {number:03}", date=NOW - timedelta(minutes=number))
-    html = html_of(owner_client)
+    html = html_of(owner_client, URL)
     cursor = html.split("before=")[1].split('"')[0]
     older = html_of(owner_client, f"{URL}?before={cursor}")
     assert "Record 049" in html
@@ -120,7 +115,7 @@ def test_a_space_asks_as_often_for_twenty_records_as_for_two(owner_client: Clien
         while space.records.count() < wanted:
             make_record(space)
         with CaptureQueriesContext(connection) as queries:
-            html_of(owner_client)  # the frame's four, the space, its records, the guided start
+            html_of(owner_client, URL)  # the frame's four, the space, its records, the guided start
         counts.append(len(queries))
         assert not any('"notes"' in query["sql"] for query in queries)
     assert counts == [7, 7]

@@ -2,14 +2,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from contextopt.models import Assembly, GatewayGap, GatewayRequest, Space
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS
 from tests import factories
-from tests.dashboard.conftest import figures_of
+from tests.dashboard.conftest import figures_of, html_of
 
 URL, PROMPTS = "/traffic/", "/traffic/prompts/"
 
@@ -18,12 +17,6 @@ def make(space: Space, **values: Any) -> GatewayRequest:
     return factories.make_gateway_request(
         space, **{"created_at": timezone.now() - timedelta(hours=1), **values}
     )
-
-
-def page(client: Client, url: str = URL, **query: str) -> str:
-    response = client.get(url, query)
-    assert response.status_code == 200
-    return response.content.decode()
 
 
 def rows(html: str) -> int:
@@ -42,7 +35,7 @@ def _gateway(settings: Any) -> None:
 
 
 def test_an_empty_page_tells_how_to_begin(owner_client, space):
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     assert "No prompts have passed yet" in html
     assert '<pre id="openai-url">http://127.0.0.1:8010/v1</pre>' in html
     assert '<pre id="anthropic-url">http://127.0.0.1:8010</pre>' in html
@@ -52,24 +45,24 @@ def test_an_empty_page_tells_how_to_begin(owner_client, space):
 
 def test_a_gateway_for_all_addresses_has_the_pages_host(owner_client, space, settings):
     settings.GATEWAY_HOST, settings.GATEWAY_PORT = "0.0.0.0", 9000
-    assert "http://testserver:9000/v1" in page(owner_client)
+    assert "http://testserver:9000/v1" in html_of(owner_client, URL)
 
 
 def test_a_protocol_without_a_provider_is_not_offered(owner_client, space, settings):
     settings.ANTHROPIC_BASE_URL = ""
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     assert 'id="openai-url"' in html
     assert 'id="anthropic-url"' not in html
     assert "set <code>ANTHROPIC_BASE_URL</code> and restart" in html
     settings.LLM_BASE_URL = ""
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     assert 'id="openai-url"' not in html
     assert "The gateway knows no provider yet." in html
 
 
 def test_a_gateway_that_is_off_says_so(owner_client, space, settings):
     settings.GATEWAY_PORT = None
-    assert "The gateway is off" in page(owner_client)
+    assert "The gateway is off" in html_of(owner_client, URL)
 
 
 def test_the_figures_are_the_prompts(owner_client, team, space):
@@ -77,7 +70,7 @@ def test_the_figures_are_the_prompts(owner_client, team, space):
     make(space, api_key=key, input_tokens=1_000, cached_tokens=250)
     make(space, api_key=key, input_tokens=500, output_tokens=7, mode="insert", is_inserted=True)
     make(space, model="other", outcome="broken", reason="timeout", input_tokens=None)
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     assert ">3<" in tile(html, "prompts").replace(" ", "")
     assert "1 failed" in tile(html, "prompts")
     assert "25 <small>%" in tile(html, "cached")
@@ -92,7 +85,7 @@ def test_the_figures_are_the_prompts(owner_client, team, space):
 
 def test_no_report_of_cached_tokens_is_not_0_percent(owner_client, space):
     make(space)
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     assert "no provider reported it" in tile(html, "cached")
     assert "not reported" in html
     assert "0 %" not in tile(html, "cached")
@@ -100,9 +93,9 @@ def test_no_report_of_cached_tokens_is_not_0_percent(owner_client, space):
 
 def test_money_only_with_a_price(owner_client, space):
     make(space, model="nobody-knows-this-model")
-    assert "no price is known" in tile(page(owner_client), "cost")
+    assert "no price is known" in tile(html_of(owner_client, URL), "cost")
     make(space, model="gpt-4o-mini", input_tokens=2_000_000)
-    assert "$0.30" in tile(page(owner_client), "cost")
+    assert "$0.30" in tile(html_of(owner_client, URL), "cost")
 
 
 def test_what_insertion_would_have_done(owner_client, space):
@@ -110,7 +103,7 @@ def test_what_insertion_would_have_done(owner_client, space):
     made = factories.make_assembly(space)
     assembly = Assembly.objects.get(pk=made.id)
     make(space, assembly=assembly, context_tokens=120)
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     assert "1 prompt would have got a context of 120 tokens on average" in html
     assert "Where a saving counts, that is as much as the last 10 records." in html
 
@@ -118,13 +111,13 @@ def test_what_insertion_would_have_done(owner_client, space):
 def test_prompts_that_could_not_be_logged_are_said(owner_client, team, space):
     make(space)
     GatewayGap.objects.create(team=team, requests=7)
-    assert "7 prompts passed but could not be logged" in page(owner_client)
+    assert "7 prompts passed but could not be logged" in html_of(owner_client, URL)
 
 
 def test_each_figure_opens_its_rows(owner_client, space):
     make(space, cached_tokens=3)
     make(space, outcome="unreachable", status_code=None, reason="empty", model="other")
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     links = {part.split('"')[0].replace("&amp;", "&") for part in html.split('href="')[1:]}
     counted = {url: rows(owner_client.get(url).content.decode()) for url in links if PROMPTS in url}
     assert len(counted) > 8
@@ -145,19 +138,19 @@ def test_filters_narrow_and_have_chips(owner_client, team, space):
     other = factories.make_space(team, "sales", name="Sales notes")
     make(space)
     make(other, model="other")
-    html = page(owner_client, space="sales")
+    html = html_of(owner_client, URL, space="sales")
     assert ">1<" in tile(html, "prompts").replace(" ", "")
     assert "Sales notes</strong>" in html
-    assert "No prompts in this period" in page(owner_client, model="missing")
+    assert "No prompts in this period" in html_of(owner_client, URL, model="missing")
 
 
 def test_policies_are_those_of_the_first_spaces_or_of_the_chosen(owner_client, team, space):
     for number in range(50):
         factories.make_space(team, f"space-{number:02}", name=f"A {number:02}")
-    html = page(owner_client)
+    html = html_of(owner_client, URL)
     assert "The first 50 spaces." in html
     assert "/traffic/spaces/support/" not in html
-    html = page(owner_client, space="support")
+    html = html_of(owner_client, URL, space="support")
     assert "/traffic/spaces/support/" in html
     assert "/traffic/spaces/space-00/" not in html
 
@@ -167,7 +160,7 @@ def test_the_list_shows_each_prompt_and_leads_to_its_context(owner_client, space
     made = factories.make_assembly(space)
     assembly = Assembly.objects.get(pk=made.id)
     make(space, assembly=assembly, mode="insert", is_inserted=True, context_tokens=77)
-    html = page(owner_client, PROMPTS)
+    html = html_of(owner_client, PROMPTS)
     assert reverse("dashboard:assembly", args=[assembly.pk]) in html
     assert "inserted" in html
     assert "not reported" in html
@@ -200,16 +193,16 @@ def test_the_list_is_filtered(owner_client, space, query, expected):
     make(space, reason="empty", status_code=429)
     make(space, outcome="broken", cached_tokens=0)
     make(space, model="")
-    assert rows(page(owner_client, PROMPTS, **query)) == expected
+    assert rows(html_of(owner_client, PROMPTS, **query)) == expected
 
 
 def test_the_list_has_pages(owner_client, space, settings):
     for minute in range(53):
         make(space, created_at=timezone.now() - timedelta(minutes=minute * 20), reason="empty")
-    first = page(owner_client, PROMPTS, reason="empty")
+    first = html_of(owner_client, PROMPTS, reason="empty")
     assert first.count("data-row") == 0
     older = first.split("before=")[1].split('"')[0]
-    second = page(owner_client, PROMPTS, reason="empty", before=older)
+    second = html_of(owner_client, PROMPTS, reason="empty", before=older)
     assert (rows(first), rows(second)) == (50, 3)
 
 
@@ -222,8 +215,8 @@ def test_a_chart_has_a_csv(owner_client, space):
 
 def test_another_team_sees_nothing(outsider_client, space):
     make(space)
-    assert "No prompts have passed yet" in page(outsider_client)
-    assert "Support notes" not in page(outsider_client, PROMPTS)
+    assert "No prompts have passed yet" in html_of(outsider_client, URL)
+    assert "Support notes" not in html_of(outsider_client, PROMPTS)
 
 
 def test_a_stranger_is_asked_to_log_in(client, space):
@@ -267,4 +260,4 @@ def test_bad_filters_are_said_and_ignored(owner_client, space, query):
 def test_user_text_is_text(owner_client, team, space):
     make(space, model="<script>alert(1)</script>")
     for url in (URL, PROMPTS):
-        assert "<script>alert(1)" not in page(owner_client, url)
+        assert "<script>alert(1)" not in html_of(owner_client, url)
