@@ -46,9 +46,8 @@ class AssemblyPayloadAdmin(ViewOnlyAdmin):
     list_filter = (("purged_at", admin.EmptyFieldListFilter),)
     search_fields = ("=assembly__id", "=assembly__sha256")
     ordering = ("-assembly_id",)
+    list_defer = PAYLOAD_TEXTS
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AssemblyPayload]:
-        payloads: QuerySet[AssemblyPayload] = super().get_queryset(request).select_related("assembly")
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_assemblypayload_changelist"
-        return payloads.defer(*PAYLOAD_TEXTS) if is_list else payloads
+        payloads: QuerySet[AssemblyPayload] = super().get_queryset(request)
+        return payloads.select_related("assembly")

@@ -44,8 +44,9 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
 
 class BaseAdmin(ModelAdmin):  # type: ignore[misc]
-    """A list that stays fast however large its table is."""
+    """A list that stays fast however large its table is. It does not load the columns in `list_defer`."""
 
+    list_defer: tuple[str, ...] = ()
     show_full_result_count = False
     list_disable_select_all = True
     list_per_page = 50
@@ -54,6 +55,12 @@ class BaseAdmin(ModelAdmin):  # type: ignore[misc]
     paginator = BoundedPaginator
     list_filter_submit = False
     formfield_overrides = {ArrayField: {"widget": UnfoldAdminTextInputWidget}}  # noqa: RUF012
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        match, model = request.resolver_match, self.opts
+        is_list = match and match.url_name == f"{model.app_label}_{model.model_name}_changelist"
+        return rows.defer(*self.list_defer) if is_list else rows
 
     def get_action_choices(
         self,

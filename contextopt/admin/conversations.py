@@ -1,8 +1,6 @@
 """Conversations, read-only. The texts of messages are shown one at a time."""
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
 from contextopt.admin.base import ViewOnlyAdmin
 from contextopt.models import Conversation, Message
@@ -25,9 +23,4 @@ class MessageAdmin(ViewOnlyAdmin):
     search_fields = ("=id", "=conversation__id", "=idempotency_key")
     search_help_text = "The number of a message or conversation, or an idempotency key."
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
-        messages: QuerySet[Message] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_message_changelist"
-        return messages.defer("text") if is_list else messages
+    list_defer = ("text",)

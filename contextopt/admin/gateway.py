@@ -1,8 +1,6 @@
 """The gateway's tables, read-only. Policies are changed where the change is logged."""
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
 from contextopt.admin.base import ViewOnlyAdmin
 from contextopt.models import GatewayGap, GatewayPolicy, GatewayRequest
@@ -26,12 +24,7 @@ class GatewayRequestAdmin(ViewOnlyAdmin):
     search_fields = ("=id", "=conversation")
     search_help_text = "The number of a request, or a conversation's hash."
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[GatewayRequest]:
-        rows: QuerySet[GatewayRequest] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_gatewayrequest_changelist"
-        return rows.defer("question", "answer") if is_list else rows
+    list_defer = ("question", "answer")
 
 
 @admin.register(GatewayGap)

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
@@ -25,12 +24,7 @@ class FindingAdmin(ViewOnlyAdmin):
     search_fields = ("=task__id", "=category")
     search_help_text = "The number of a task, or a category."
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Finding]:
-        findings: QuerySet[Finding] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_finding_changelist"
-        return findings.defer("content") if is_list else findings
+    list_defer = ("content",)
 
 
 @admin.register(PhaseCompression)
@@ -44,13 +38,8 @@ class PhaseCompressionAdmin(ViewOnlyAdmin):
     search_fields = ("=task__id",)
     search_help_text = "The number of a task."
     ordering = ("-id",)
+    list_defer = COMPRESSION_TEXTS
     readonly_fields = ("saved",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[PhaseCompression]:
-        found: QuerySet[PhaseCompression] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_phasecompression_changelist"
-        return found.defer(*COMPRESSION_TEXTS) if is_list else found
 
     @display(description="Tokens saved")
     def saved(self, compression: PhaseCompression) -> str:

@@ -137,18 +137,13 @@ class RecordAdmin(OwnerAdmin):
     search_help_text = "Part of the title, or a whole external id."
     autocomplete_fields = ("space",)
     ordering = ("-id",)
+    list_defer = ("notes", "metadata")
     actions = ("restore",)
     actions_detail = ("purge",)
     computed = (
         "view_count", "last_viewed_at", "summary", "summary_tokens", "summary_encoding", "deleted_at",
         "purged_at", "created_at", "updated_at",
     )  # fmt: skip
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Record]:
-        records: QuerySet[Record] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_record_changelist"
-        return records.defer("notes", "metadata") if is_list else records
 
     def get_fields(self, request: HttpRequest, obj: Record | None = None) -> tuple[str, ...]:
         fields = tuple(RecordForm.Meta.fields)
@@ -223,12 +218,7 @@ class RecordRevisionAdmin(ViewOnlyAdmin):
     list_select_related = ("record",)
     search_fields = ("=record__id", "=changed_by")
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[RecordRevision]:
-        revisions: QuerySet[RecordRevision] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_recordrevision_changelist"
-        return revisions.defer("notes", "metadata", "record__notes") if is_list else revisions
+    list_defer = ("notes", "metadata", "record__notes")
 
 
 @admin.register(RecordView)

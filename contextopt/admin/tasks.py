@@ -36,13 +36,8 @@ class AttemptAdmin(ViewOnlyAdmin):
     search_fields = ("=task__id", "=root_cause")
     search_help_text = "The number of a task, or a root cause."
     ordering = ("-id",)
+    list_defer = ATTEMPT_TEXTS
     readonly_fields = ("saved",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
-        attempts: QuerySet[Attempt] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_attempt_changelist"
-        return attempts.defer(*ATTEMPT_TEXTS) if is_list else attempts
 
     @display(description="Tokens saved")
     def saved(self, attempt: Attempt) -> str:

@@ -91,9 +91,4 @@ class CompletionAdmin(ViewOnlyAdmin):
     list_select_related = ("team",)
     search_fields = ("=task__id",)
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Completion]:
-        rows: QuerySet[Completion] = super().get_queryset(request)
-        match = request.resolver_match
-        is_list = match is not None and match.url_name == "contextopt_completion_changelist"
-        return rows.defer("report", "learned") if is_list else rows
+    list_defer = ("report", "learned")
