@@ -86,6 +86,13 @@ class ReportingCommand(BaseCommand):
         """Say what was kept when a person or a failing database interrupted the work."""
         return "Interrupted; nothing was changed."
 
+    def print_answer(self, options: Mapping[str, Any], answer: Mapping[str, Any], text: str) -> None:
+        """Print the answer as JSON if `--json` was given, otherwise its text."""
+        if options["json"]:
+            self.print_json(answer)
+        else:
+            self.stdout.write(text)
+
     def print_json(self, answer: Mapping[str, Any]) -> None:
         encoding = getattr(self.stdout, "encoding", None) or "utf-8"
         plain = encoding.lower().replace("-", "") != "utf8"

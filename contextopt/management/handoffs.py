@@ -22,11 +22,9 @@ class TaskCommand(ReportingCommand):
 
     def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> None:
         status = task_status(team_id=team.pk, task_id=task_id)
-        if options["json"]:
-            # Format timestamps as the API does.
-            self.print_json(json.loads(json.dumps(status.to_json(), cls=DjangoJSONEncoder)))
-        else:
-            self.stdout.write(describe_task(status))
+        # Format timestamps as the API does.
+        answer = json.loads(json.dumps(status.to_json(), cls=DjangoJSONEncoder))
+        self.print_answer(options, answer, describe_task(status))
 
 
 def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:

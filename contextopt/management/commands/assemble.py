@@ -100,10 +100,7 @@ class Command(AnsweringCommand):
             result = self._assemble(team, request, options)
         except InvalidValue as error:
             raise invalid_option(error) from error
-        if options["json"]:
-            self.print_json(result.to_json())
-        else:
-            self.stdout.write(describe_result(result))
+        self.print_answer(options, result.to_json(), describe_result(result))
         return DONE
 
     def _assemble(self, team: Team, request: AssemblyIn, options: Mapping[str, Any]) -> AssemblyResult:

@@ -38,11 +38,8 @@ class Command(ReportingCommand):
             settings = _with_budget(settings, document.phase, options["budget"])
         findings = parse_findings(document.findings, phase=document.phase)
         compression = compress(findings, phase=document.phase, settings=settings, tokenizer=tokenizer)
-        if options["json"]:
-            self.print_json(compression.to_json())
-        else:
-            whole = [render_finding(each) for each in findings if each.id in compression.critical]
-            self.stdout.write(describe_compression(compression, whole))
+        whole = [render_finding(each) for each in findings if each.id in compression.critical]
+        self.print_answer(options, compression.to_json(), describe_compression(compression, whole))
         return DONE
 
 

@@ -33,10 +33,7 @@ class Command(ReportingCommand):
         records = Record.objects.filter(space__team=team).select_related("space")
         record = find_expected(assembly, options["expect"], records, field="--expect")
         explained = explain_record(assembly, record)
-        if options["json"]:
-            self.print_json(explained.to_json())
-        else:
-            self.stdout.write(describe(explained))
+        self.print_answer(options, explained.to_json(), describe(explained))
         return DONE
 
 

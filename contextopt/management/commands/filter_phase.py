@@ -39,10 +39,7 @@ class Command(DocumentCommand):
             task_id=named.task_id,
             store=not options["no_log"],
         )
-        if options["json"]:
-            self.print_json(figures(result.outcome))
-        else:
-            self.stdout.write(describe_filtering(result))
+        self.print_answer(options, figures(result.outcome), describe_filtering(result))
         return DONE
 
 

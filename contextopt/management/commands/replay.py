@@ -68,10 +68,7 @@ class Command(ReportingCommand):
         return f"Interrupted after {self.replayed:,} replays. Nothing was changed."
 
     def _answer(self, again: Replay, options: Mapping[str, Any]) -> None:
-        if options["json"]:
-            self.print_json(again.to_json())
-        else:
-            self.stdout.write(describe(again))
+        self.print_answer(options, again.to_json(), describe(again))
 
 
 def _read_settings(options: Mapping[str, Any]) -> ReplayIn:

@@ -43,11 +43,8 @@ class Command(DocumentCommand):
         retry = plan_delta(data=data, limits=limits_in_force(team.pk, asked), counter=counter)
         if not options["no_log"]:
             log_delta(team_id=team.pk, retry=retry, actor=ACTOR)
-        if options["json"]:
-            answer = retry.to_json()
-            self.print_json({**answer.pop("retry_context"), **answer})
-        else:
-            self.stdout.write(describe_retry(retry))
+        answer = retry.to_json()
+        self.print_answer(options, {**answer.pop("retry_context"), **answer}, describe_retry(retry))
         return DONE
 
 

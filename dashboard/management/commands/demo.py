@@ -23,8 +23,5 @@ class Command(ReportingCommand):
             done, verb = load_demo(team, now=timezone.now(), actor=ACTOR), "loaded"
         else:
             done, verb = remove_demo(team, actor=ACTOR), "removed"
-        if options["json"]:
-            self.print_json(done.to_json())
-        else:
-            self.stdout.write(str(done) if done.spaces else f"Nothing was {verb}.")
+        self.print_answer(options, done.to_json(), str(done) if done.spaces else f"Nothing was {verb}.")
         return DONE

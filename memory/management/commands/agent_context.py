@@ -58,10 +58,7 @@ class Command(ReportingCommand):
         if options["failure"]:
             given["failure"] = read_document(StepFailureIn, options["failure"])
         result = build_step(team=team, data=parse_input(AgentStepIn, given, NAMES), actor=ACTOR)
-        if options["json"]:
-            self.print_json(result.to_json())
-        else:
-            self.stdout.write(describe_step(result))
+        self.print_answer(options, result.to_json(), describe_step(result))
         return DONE
 
 

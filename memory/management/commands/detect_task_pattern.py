@@ -37,10 +37,7 @@ class Command(AnsweringCommand):
         if options["tasks"] is not None:
             return self.answer_lines(options["tasks"], _answer)
         pattern = detect_task_pattern(parse_input(PatternIn, {"task": options["task"]}).task)
-        if options["json"]:
-            self.print_json({"pattern": pattern})
-        else:
-            self.stdout.write(pattern)
+        self.print_answer(options, {"pattern": pattern}, pattern)
         return DONE
 
 

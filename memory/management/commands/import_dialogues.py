@@ -66,10 +66,9 @@ class Command(ReportingCommand):
         for dialogue in dialogues:
             done = _import(team, dialogue)
             self.imported += 1
-            if options["json"]:
-                self.print_json(done.to_json())
-            else:
-                self.stdout.write(f"{done.space}: records {done.records}; questions {done.questions}")
+            self.print_answer(
+                options, done.to_json(), f"{done.space}: records {done.records}; questions {done.questions}"
+            )
             if not done.is_whole:
                 code = REJECTED
         return code
