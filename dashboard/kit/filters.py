@@ -117,7 +117,15 @@ class MomentField(forms.CharField):
         return (moment if moment.tzinfo else timezone.make_aware(moment)).astimezone(UTC)
 
 
-class PeriodForm(FilterForm):
+class TeamFilterForm(FilterForm):
+    """Filters of a team's rows."""
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+
+class PeriodForm(TeamFilterForm):
     """A period of time, by name or by its first and last day."""
 
     range = forms.ChoiceField(
@@ -125,10 +133,6 @@ class PeriodForm(FilterForm):
     )
     first = DayField(required=False, label="From")
     last = DayField(required=False, label="To")
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
 
     def clean(self) -> dict[str, Any]:
         cleaned = cast("dict[str, Any]", super().clean())

@@ -1,7 +1,6 @@
 """The filters of the agents' pages."""
 
 from datetime import datetime
-from typing import Any
 
 from django import forms
 from django.db.models import Exists, OuterRef, QuerySet
@@ -9,9 +8,9 @@ from django.http import QueryDict
 
 from contextopt.agents.models import PHASE_MAX, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.engine.agents.retries import ROOT_CAUSES
-from contextopt.models import Assembly, Attempt, Kind, Task, TaskState, Team
+from contextopt.models import Assembly, Attempt, Kind, Task, TaskState
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
-from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, PeriodForm
+from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, PeriodForm, TeamFilterForm
 from dashboard.kit.periods import Period
 from dashboard.rollups.sources import FigureFilter
 
@@ -36,7 +35,7 @@ class PhasesForm(PeriodForm):
         return found.filter(phase=phase) if phase else found
 
 
-class TasksForm(FilterForm):
+class TasksForm(TeamFilterForm):
     """Filters of the list of tasks; `find` matches an id or the caller's own id."""
 
     state = forms.ChoiceField(choices=[("", "All states"), *TaskState.choices], required=False)
@@ -47,10 +46,6 @@ class TasksForm(FilterForm):
     )
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
     find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False)
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
 
     def select(self) -> QuerySet[Task]:
         """Return the team's matching tasks; none if the filters are invalid."""

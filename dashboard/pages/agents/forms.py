@@ -18,24 +18,20 @@ from contextopt.agents.models import (
     TASK_EXTERNAL_ID_MAX,
 )
 from contextopt.engine.agents.contexts import FIELDS
-from contextopt.models import Decision, HandoffPhase, Task, Team
-from dashboard.kit.filters import FilterForm
+from contextopt.models import Decision, HandoffPhase, Task
+from dashboard.kit.filters import TeamFilterForm
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 
 # Fields of a finding that are omitted if nothing is chosen.
 OPTIONAL = ("phase", "decision")
 
 
-class HandoffTasksForm(FilterForm):
+class HandoffTasksForm(TeamFilterForm):
     """Filters of the list of tasks; `find` matches an id or the caller's own id."""
 
     phase = forms.ChoiceField(choices=[("", "All phases"), *HandoffPhase.choices], required=False)
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
     find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False, label="Number or external ID")
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
 
     def select(self) -> QuerySet[Task]:
         """Return the team's matching tasks; none if the filters are invalid."""

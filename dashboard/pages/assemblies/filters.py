@@ -11,7 +11,7 @@ from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
 from contextopt.engine.prompts.warnings import INSUFFICIENT
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Space, Team
-from dashboard.kit.filters import AGENTS, MODEL_MAX, STAGES, FilterForm, MomentField
+from dashboard.kit.filters import AGENTS, MODEL_MAX, STAGES, MomentField, TeamFilterForm
 from dashboard.kit.formats import code_words
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow
@@ -29,7 +29,7 @@ GATEWAY = "gateway"
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
 
 
-class AssembliesForm(FilterForm):
+class AssembliesForm(TeamFilterForm):
     """Filters of the list of assemblies.
 
     `find` looks up an id, the start of a SHA-256, or a conversation; `words` searches questions and contexts;
@@ -66,8 +66,7 @@ class AssembliesForm(FilterForm):
     live = forms.BooleanField(required=False)
 
     def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
+        super().__init__(data, team=team)
         self.spaces = {space.slug: space for space in Space.objects.of(team)}
         field = cast(forms.ChoiceField, self.fields["space"])
         field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]

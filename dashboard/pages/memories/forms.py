@@ -7,10 +7,9 @@ from django import forms
 from django.db.models import QuerySet
 
 from contextopt.agents.models import REPOSITORY_MAX
-from contextopt.models import Team
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
-from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm
+from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, TeamFilterForm
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 from memory.memories.inputs import HintIn, MemoryIn, MemoryPatch
 from memory.memories.memories import SEARCHABLE
@@ -21,7 +20,7 @@ from memory.strategies.inputs import CompletionIn
 FOUND_MAX = 50
 
 
-class MemoriesForm(FilterForm):
+class MemoriesForm(TeamFilterForm):
     """Filters of the team's memories; `find` searches by words and by meaning."""
 
     type = forms.CharField(max_length=TYPE_MAX, required=False)
@@ -34,10 +33,6 @@ class MemoriesForm(FilterForm):
         choices=[("", "Live"), ("retired", "Retired"), ("deleted", "Deleted")], required=False
     )
     find = forms.CharField(max_length=TASK_WORDS_MAX, required=False)
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
 
     def select(self) -> QuerySet[Memory]:
         """Return the team's matching memories; none if the filters are invalid."""
@@ -131,7 +126,7 @@ class PlanForm(FilterForm):
         return HintIn(task=self.cleaned_data["task"], repository=self.cleaned_data["repository"])
 
 
-class StrategiesForm(FilterForm):
+class StrategiesForm(TeamFilterForm):
     """Filters of the team's strategies."""
 
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
@@ -139,10 +134,6 @@ class StrategiesForm(FilterForm):
     state = forms.ChoiceField(
         choices=[("", "In use"), ("retired", "Retired"), ("all", "All")], required=False
     )
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
 
     def select(self) -> QuerySet[Memory]:
         """Return the team's matching strategies; none if the filters are invalid."""

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from contextopt.gateway.models import GatewayRequest, Mode, Outcome, Reason
 from contextopt.models import ApiKey, Space, Team
-from dashboard.kit.filters import MODEL_MAX, FilterForm, MomentField, PeriodForm
+from dashboard.kit.filters import MODEL_MAX, MomentField, PeriodForm, TeamFilterForm
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.traffic import TrafficFilter, narrow_prompts
 
@@ -38,7 +38,7 @@ CONDITIONS = {
 _COLUMNS = {"key_id": "api_key"}
 
 
-class _Narrowed(FilterForm):
+class _Narrowed(TeamFilterForm):
     """The filters that figures and lists share."""
 
     chip_names: ClassVar[tuple[str, ...]] = ("space", "key", "model", "mode", "reason")
@@ -50,8 +50,8 @@ class _Narrowed(FilterForm):
         choices=[("", "All reasons"), *Reason.choices], required=False, label="Without context because"
     )
 
-    def offer(self, team: Team) -> None:
-        """Fill in the team's spaces and keys."""
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data, team=team)
         self.team_spaces = {space.slug: space for space in Space.objects.of(team)}
         keys = ApiKey.objects.filter(team=team).order_by("-id")
         self.team_keys = dict(keys.values_list("pk", "name")[:KEYS_OFFERED])
@@ -76,10 +76,6 @@ class _Narrowed(FilterForm):
 
 class TrafficForm(_Narrowed, PeriodForm):
     """The filters of the figures."""
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data, team=team)
-        self.offer(team)
 
     def to_filter(self, now: datetime) -> TrafficFilter:
         """Return the filter; invalid fields are ignored."""
@@ -114,9 +110,7 @@ class PromptsForm(_Narrowed):
     end = MomentField(is_end=True, required=False, max_length=40, label="To")
 
     def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data)
-        self.team = team
-        self.offer(team)
+        super().__init__(data, team=team)
         for name, label in (("space", "No space"), ("key", "A deleted key")):
             field = cast(forms.ChoiceField, self.fields[name])
             field.choices = [*field.choices, (NONE, label)]  # type: ignore[misc]
