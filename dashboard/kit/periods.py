@@ -61,6 +61,10 @@ class Period:
         midnight = self.until.astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0)
         return max(self.start, midnight.astimezone(UTC))
 
+    def local_ends(self, bucket: Bucket) -> tuple[str, str]:
+        """Return a bucket's start and end in ISO 8601, in the team's zone."""
+        return bucket.start.astimezone(self.zone).isoformat(), bucket.end.astimezone(self.zone).isoformat()
+
     def before(self) -> "Period":
         """Return the preceding period of equal length, cut at the same point of its last bucket."""
         shift = timedelta(days=self.days)

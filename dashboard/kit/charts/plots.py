@@ -76,14 +76,14 @@ def _brief(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(float(f"{value:.6g}") if type(value) is float else value for value in values)
 
 
-def bare_layout(muted: str) -> Json:
-    """Return the layout that all figures without a time axis share; `muted` is the colour of small print."""
+def bare_layout() -> Json:
+    """Return the layout that all figures share."""
     hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
     return {
         "template": {},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": muted, "size": 12},
+        "font": {"color": MUTED, "size": 12},
         "hoverlabel": hover,
         "uirevision": "constant",
         "xaxis": {"fixedrange": True, "showgrid": False, "linecolor": "var(--line)"},
@@ -140,22 +140,16 @@ def _by_the_wall(moment: datetime, period: Period) -> datetime:
 
 def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
     """Lay out the traces: no box, a thin grid from zero, no tool bar."""
-    hover = {"bgcolor": "var(--surface)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)"}}
     grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
     return Plot(
         traces,
         {
-            "template": {},
+            **bare_layout(),
             "margin": {"l": 52, "r": 48, "t": 18, "b": 28},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "font": {"color": MUTED, "size": 12},
             "hovermode": "x unified",
-            "hoverlabel": hover,
             "showlegend": False,
             "bargap": 0.35,
             "dragmode": False,
-            "uirevision": "constant",
             "xaxis": _time_axis(period),
             "yaxis": {
                 **grid, "nticks": 5, "fixedrange": True,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.kit.charts.plots import MUTED, Json, Plot, bar, bare_layout, stacked
+from dashboard.kit.charts.plots import Json, Plot, bar, bare_layout, stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def handoff_figure(bars: Sequence[HandoffBar]) -> Plot:
         _bars("critical", labels, [each.critical_tokens for each in bars], "var(--context)", 2),
         _bars("brief", labels, [each.brief_tokens for each in bars], "var(--history)", 2),
     ]
-    plot = stacked(Plot(traces, bare_layout(MUTED)))
+    plot = stacked(Plot(traces, bare_layout()))
     plot.update_layout(margin={"l": 52, "r": 12, "b": 28}, bargap=0.35, hovermode="x unified")
     plot.update_yaxes(rangemode="tozero", tickformat="~s", hoverformat=",.0f")
     return plot

@@ -141,12 +141,10 @@ def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
 
 
 def _csv_rows(chart: PhaseChart, data: PhaseData) -> Iterator[list[Any]]:
-    zone = data.period.zone
     for number, bucket in enumerate(data.period.buckets):
         figures = [line.points[number] for line in data.lines]
-        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
         total = sum(figures, PhaseFigures())
-        yield [*ends, total.filterings, *(chart.pick(point) for point in figures)]
+        yield [*data.period.local_ends(bucket), total.filterings, *(chart.pick(point) for point in figures)]
 
 
 @require_http_methods(["GET", "POST"])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dashboard.kit.charts.columns import Column, ColumnChart
 from dashboard.kit.charts.plots import ACCENT, MUTED, SAVED, Plot, bar, lay_out, scatter, wall_clock
 from dashboard.kit.formats import percent, whole
 from dashboard.kit.periods import Bucket
@@ -26,24 +27,6 @@ class VoteData:
     @property
     def links(self) -> list[str]:
         return [self.link(bucket) for bucket in self.series.period.buckets]
-
-
-@dataclass(frozen=True, slots=True)
-class VoteColumn:
-    """One column of the table view and the CSV."""
-
-    name: str
-    pick: Callable[[VoteFigures], float | None]
-    show: Callable[[float | None], str]
-
-
-@dataclass(frozen=True, slots=True)
-class VoteChart:
-    slug: str
-    title: str
-    note: str
-    columns: tuple[VoteColumn, ...]
-    build: Callable[[VoteData], Plot]
 
 
 def liked_figure(data: VoteData) -> Plot:
@@ -83,25 +66,23 @@ def votes_figure(data: VoteData) -> Plot:
     return figure
 
 
-VOTE_CHARTS = {
-    chart.slug: chart
-    for chart in (
-        VoteChart(
-            "liked",
-            "Liked answers",
-            "share of upvotes; dotted: period before",
-            (VoteColumn("Liked", lambda f: f.liked_rate, percent),),
-            liked_figure,
+_CHARTS: tuple[ColumnChart[VoteFigures, VoteData], ...] = (
+    ColumnChart(
+        "liked",
+        "Liked answers",
+        "share of upvotes; dotted: period before",
+        (Column("Liked", lambda f: f.liked_rate, percent),),
+        liked_figure,
+    ),
+    ColumnChart(
+        "votes",
+        "Votes",
+        "upvotes above the line, downvotes below",
+        (
+            Column("Upvotes", lambda f: f.up, whole),
+            Column("Downvotes", lambda f: f.down, whole),
         ),
-        VoteChart(
-            "votes",
-            "Votes",
-            "upvotes above the line, downvotes below",
-            (
-                VoteColumn("Upvotes", lambda f: f.up, whole),
-                VoteColumn("Downvotes", lambda f: f.down, whole),
-            ),
-            votes_figure,
-        ),
-    )
-}
+        votes_figure,
+    ),
+)
+VOTE_CHARTS = {chart.slug: chart for chart in _CHARTS}

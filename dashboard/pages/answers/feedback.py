@@ -1,6 +1,5 @@
 """Feedback: the thumbs below answers, and trends in the votes."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,16 +12,14 @@ from django.views.decorators.http import require_GET, require_POST
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Message, Role
 from dashboard.kit.access import TeamRequest, get_assembly, require_role, team_page
-from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import STAGES, read_spaces
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
-from dashboard.pages.answers.charts import VOTE_CHARTS, VoteChart, VoteData
+from dashboard.pages.answers.charts import VOTE_CHARTS, VoteData
 from dashboard.pages.answers.figures import (
     FeedbackForm,
     Links,
-    VoteSeries,
     VotesForm,
     build_vote_tiles,
     config_rows,
@@ -107,6 +104,10 @@ def feedback(request: TeamRequest) -> HttpResponse:
     before = read_series(replace(wanted, start=earlier.start, until=earlier.until), earlier)
     links = Links.of(form, wanted)
     data = VoteData(series, before, links.bucket)
+    rows = [
+        (bucket, point, links.bucket(bucket) if point.votes else "")
+        for bucket, point in zip(period.buckets, series.points, strict=True)
+    ]
     context = {
         "form": form,
         "query": form.query(),
@@ -116,7 +117,7 @@ def feedback(request: TeamRequest) -> HttpResponse:
         "total": series.total,
         "has_any": bool(series.total.votes) or Vote.objects.of(request.team).exists(),
         "tiles": build_vote_tiles(series.total, before.total),
-        "panels": [_panel(chart, data) for chart in VOTE_CHARTS.values()],
+        "panels": [chart.panel(period, rows) for chart in VOTE_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in VOTE_CHARTS.items()},
         "groups": _groups(wanted, links, form.space_names, series.total.down),
         "records": record_rows(read_record_trends(wanted), links, form.space_names),
@@ -151,20 +152,6 @@ def _groups(wanted: VoteFilter, links: Links, names: dict[str, str], downvotes: 
     ]
 
 
-def _panel(chart: VoteChart, data: VoteData) -> ChartPanel:
-    rows = [
-        TableRow(
-            bucket_label(bucket, data.series.period),
-            data.link(bucket) if figures.votes else "",
-            tuple(column.show(column.pick(figures)) for column in chart.columns),
-            bucket.end > data.series.period.until,
-        )
-        for bucket, figures in data.series.rows
-    ]
-    table = ChartTable(tuple(column.name for column in chart.columns), rows)
-    return ChartPanel(chart.slug, chart.title, chart.note, table)
-
-
 @require_GET
 @team_page
 def feedback_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
@@ -174,15 +161,9 @@ def feedback_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form.is_valid()
     now = timezone.now()
     series = read_series(form.to_votes(now), form.period(now))
-    header = ["start", "end", "votes", *(column.name for column in VOTE_CHARTS[slug].columns)]
-    return stream_csv(f"contextopt-feedback-{slug}", header, _csv_rows(VOTE_CHARTS[slug], series))
-
-
-def _csv_rows(chart: VoteChart, series: VoteSeries) -> Iterator[list[Any]]:
-    zone = series.period.zone
-    for bucket, figures in series.rows:
-        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
-        yield [*ends, figures.votes, *(column.pick(figures) for column in chart.columns)]
+    chart = VOTE_CHARTS[slug]
+    rows = chart.csv_rows(series.period, ((point, point.votes) for point in series.points))
+    return stream_csv(f"contextopt-feedback-{slug}", ["start", "end", "votes", *chart.header], rows)
 
 
 @require_GET

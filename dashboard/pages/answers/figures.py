@@ -87,10 +87,6 @@ class VoteSeries:
     total: VoteFigures
     points: tuple[VoteFigures, ...]
 
-    @property
-    def rows(self) -> list[tuple[Bucket, VoteFigures]]:
-        return list(zip(self.period.buckets, self.points, strict=True))
-
 
 def read_series(wanted: VoteFilter, period: Period) -> VoteSeries:
     total, found = read_vote_series(wanted, period.edges)

@@ -90,7 +90,7 @@ def changes_figure(changes: Sequence[int]) -> Plot:
         for name, colour, held in kinds
         if held
     ]
-    plot = with_legend(Plot(traces, bare_layout(MUTED)))
+    plot = with_legend(Plot(traces, bare_layout()))
     plot.update_layout(margin={"l": 52, "r": 16, "b": 48}, bargap=0.1, barmode="overlay", hovermode="closest")
     plot.update_xaxes(
         type="category", nticks=7, tickangle=0, title={"text": "change in tokens", "standoff": 8}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, Plot, bare_layout, plain, scatter
+from dashboard.kit.charts.plots import ACCENT, COSTLY, Plot, bare_layout, plain, scatter
 
 # A single moment has no width to draw on.
 MARGIN = timedelta(hours=6)
@@ -29,7 +29,7 @@ def trust_figure(points: Sequence[TrustPoint], retire_below: float) -> Plot:
         mode="lines+markers", line={"color": ACCENT, "width": 2, "shape": "hv"},
         marker={"color": ACCENT, "size": 7},
     )  # fmt: skip
-    plot = Plot([trace], bare_layout(MUTED))
+    plot = Plot([trace], bare_layout())
     plot.update_layout(margin={"l": 40, "r": 16, "t": 10, "b": 42}, showlegend=False)
     plot.update_xaxes(
         type="date", zeroline=False, nticks=5, tickangle=0, hoverformat="%-d %b %H:%M",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dashboard.kit.charts.columns import Column, ColumnChart
 from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,
@@ -29,24 +30,6 @@ class TrafficData:
     period: Period
     points: Sequence[Traffic]
     links: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficColumn:
-    """One column of the table view and the CSV."""
-
-    name: str
-    pick: Callable[[Traffic], float | None]
-    show: Callable[[float | None], str]
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficChart:
-    slug: str
-    title: str
-    note: str
-    columns: tuple[TrafficColumn, ...]
-    build: Callable[[TrafficData], Plot]
 
 
 def without_count(traffic: Traffic) -> int:
@@ -113,40 +96,38 @@ def added_figure(data: TrafficData) -> Plot:
     return with_legend(lay_out(data.period, lines, "~s", ",.1f"))
 
 
-TRAFFIC_CHARTS = {
-    chart.slug: chart
-    for chart in (
-        TrafficChart(
-            "prompts",
-            "Prompts",
-            "by what became of their contexts",
-            (
-                TrafficColumn("Inserted", lambda traffic: traffic.inserted, whole),
-                TrafficColumn("Audited", audited_count, whole),
-                TrafficColumn("Without context", without_count, whole),
-            ),
-            prompts_figure,
+_CHARTS: tuple[ColumnChart[Traffic, TrafficData], ...] = (
+    ColumnChart(
+        "prompts",
+        "Prompts",
+        "by what became of their contexts",
+        (
+            Column("Inserted", lambda traffic: traffic.inserted, whole),
+            Column("Audited", audited_count, whole),
+            Column("Without context", without_count, whole),
         ),
-        TrafficChart(
-            "tokens",
-            "Input tokens",
-            "by what the provider’s cache did",
-            (
-                TrafficColumn("Cached", lambda traffic: traffic.cached_tokens, whole),
-                TrafficColumn("Not cached", fresh_tokens, whole),
-                TrafficColumn("Not reported", uncounted_tokens, whole),
-            ),
-            tokens_figure,
+        prompts_figure,
+    ),
+    ColumnChart(
+        "tokens",
+        "Input tokens",
+        "by what the provider’s cache did",
+        (
+            Column("Cached", lambda traffic: traffic.cached_tokens, whole),
+            Column("Not cached", fresh_tokens, whole),
+            Column("Not reported", uncounted_tokens, whole),
         ),
-        TrafficChart(
-            "added",
-            "Time added",
-            "milliseconds; median and 95th percentile",
-            (
-                TrafficColumn("p50", lambda traffic: traffic.added_ms(0.5), milliseconds),
-                TrafficColumn("p95", lambda traffic: traffic.added_ms(0.95), milliseconds),
-            ),
-            added_figure,
+        tokens_figure,
+    ),
+    ColumnChart(
+        "added",
+        "Time added",
+        "milliseconds; median and 95th percentile",
+        (
+            Column("p50", lambda traffic: traffic.added_ms(0.5), milliseconds),
+            Column("p95", lambda traffic: traffic.added_ms(0.95), milliseconds),
         ),
-    )
-}
+        added_figure,
+    ),
+)
+TRAFFIC_CHARTS = {chart.slug: chart for chart in _CHARTS}

@@ -1,6 +1,5 @@
 """The page Traffic, and the list of prompts behind its figures."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
@@ -13,11 +12,10 @@ from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.inputs import read_digits
 from contextopt.models import Space
 from dashboard.kit.access import TeamRequest, team_page
-from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
-from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficChart, TrafficData
+from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficData
 from dashboard.pages.traffic.figures import (
     Links,
     build_groups,
@@ -84,6 +82,10 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
         return {**found, "has_any": GatewayRequest.objects.of(request.team).exists()}
     urls = [links.bucket(bucket) for bucket in period.buckets]
     data = TrafficData(period, read_buckets(wanted, prices), urls)
+    rows = [
+        (bucket, point, url if point.requests else "")
+        for bucket, point, url in zip(period.buckets, data.points, urls, strict=True)
+    ]
     gaps = GatewayGap.objects.filter(
         team=request.team, created_at__gte=period.start, created_at__lt=period.until
     )
@@ -93,7 +95,7 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
         "effects": describe_effects(groups, links),
         "groups": build_groups(groups, links, spaces, form.team_keys),
         "reasons": build_reasons(groups, links),
-        "panels": [_panel(chart, data) for chart in TRAFFIC_CHARTS.values()],
+        "panels": [chart.panel(period, rows) for chart in TRAFFIC_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in TRAFFIC_CHARTS.items()},
         "not_logged": gaps.aggregate(found=Sum("requests"))["found"],
     }
@@ -119,20 +121,6 @@ def _policies(form: TrafficForm) -> list[tuple[Space, GatewayPolicy]]:
     return [(space, found.get(space.pk) or GatewayPolicy(space=space)) for space in spaces]
 
 
-def _panel(chart: TrafficChart, data: TrafficData) -> ChartPanel:
-    rows = [
-        TableRow(
-            bucket_label(bucket, data.period),
-            url if point.requests else "",
-            tuple(column.show(column.pick(point)) for column in chart.columns),
-            bucket.end > data.period.until,
-        )
-        for bucket, point, url in zip(data.period.buckets, data.points, data.links, strict=True)
-    ]
-    table = ChartTable(tuple(column.name for column in chart.columns), rows)
-    return ChartPanel(chart.slug, chart.title, chart.note, table)
-
-
 @require_GET
 @team_page
 def traffic_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
@@ -141,16 +129,9 @@ def traffic_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form = TrafficForm(request.GET, team=request.team)
     form.is_valid()
     wanted = form.to_filter(timezone.now())
-    data = TrafficData(wanted.period, read_buckets(wanted, PriceList()), [])
-    header = ["start", "end", "prompts", *(column.name for column in TRAFFIC_CHARTS[slug].columns)]
-    return stream_csv(f"contextopt-traffic-{slug}", header, _csv_rows(TRAFFIC_CHARTS[slug], data))
-
-
-def _csv_rows(chart: TrafficChart, data: TrafficData) -> Iterator[list[Any]]:
-    zone = data.period.zone
-    for bucket, point in zip(data.period.buckets, data.points, strict=True):
-        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
-        yield [*ends, point.requests, *(column.pick(point) for column in chart.columns)]
+    chart, points = TRAFFIC_CHARTS[slug], read_buckets(wanted, PriceList())
+    rows = chart.csv_rows(wanted.period, ((point, point.requests) for point in points))
+    return stream_csv(f"contextopt-traffic-{slug}", ["start", "end", "prompts", *chart.header], rows)
 
 
 @require_GET
