@@ -23,11 +23,6 @@ GAP = f" {ELLIPSIS} "
 _END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 
 
-def best_passages(text: str, query: Collection[str], max_chars: int) -> str:
-    """Return at most `max_chars` characters of a text; see `RatedText.excerpt`."""
-    return RatedText(text, query).excerpt(max_chars)
-
-
 @dataclass(frozen=True)
 class RatedText:
     """A text whose passages are rated once for a question, for excerpts of several lengths.

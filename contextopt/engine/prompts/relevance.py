@@ -27,7 +27,6 @@ from contextopt.engine.prompts.scoring import (
     WEIGHT_SCALE,
     Scored,
     precedence,
-    score,
     score_all,
     score_float,
 )
@@ -219,14 +218,6 @@ def _fits(sizes: Integers, record_tokens: int | None) -> Floats:
     return record_tokens / np.maximum(record_tokens, sizes)
 
 
-def query_score(record: RecordSummary, relevance: Relevance, now: datetime, config: ContextConfig) -> int:
-    """Return the integer score of a record for a question; `scoring.score_float` converts it.
-
-    At the greatest weights it is below 5.5e18, inside a 64-bit integer.
-    """
-    return score(record, now, config) + _weigh([relevance], config)[0]
-
-
 def weighted_relevance(relevance: Relevance, config: ContextConfig) -> float:
     """Return the part of a record's score that depends on the question."""
     return score_float(_weigh([relevance], config)[0])
@@ -254,7 +245,10 @@ def rank_by_query(
     now: datetime,
     config: ContextConfig,
 ) -> list[Scored]:
-    """Sort best first, as `scoring.rank` does, by the score with relevance."""
+    """Sort best first, as `scoring.rank` does, by the score with relevance.
+
+    At the greatest weights a score is below 5.5e18, inside a 64-bit integer.
+    """
     records = list(records)
     weighed = _weigh([relevant.get(record.id, NOT_RELEVANT) for record in records], config)
     scored = [

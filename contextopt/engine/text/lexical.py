@@ -42,13 +42,8 @@ def terms(text: str) -> Counter[str]:
     return _count_terms(Counter(words_of(text)))
 
 
-def whole_identifiers(text: str) -> Counter[str]:
-    """Count the identifiers of several parts, each as a whole."""
-    return _count_identifiers(Counter(words_of(text)))
-
-
 def terms_and_identifiers(text: str) -> tuple[Counter[str], Counter[str]]:
-    """Count both, reading the text once."""
+    """Count the terms, and the identifiers of several parts, each as a whole; the text is read once."""
     words = Counter(words_of(text))
     return _count_terms(words), _count_identifiers(words)
 

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import ContextConfig, Match, Relevance, rate_neighbours, relevances, score_float
-from contextopt.engine.prompts.relevance import own_relevances, query_score, rank_by_query
+from contextopt.engine import (
+    ContextConfig,
+    Match,
+    RecordSummary,
+    Relevance,
+    rate_neighbours,
+    relevances,
+    score_float,
+)
+from contextopt.engine.prompts.relevance import own_relevances, rank_by_query
 from tests.contextopt.engine.factories import NOW, make_record
 from tests.contextopt.engine.strategies import PROFILE, weights
 
@@ -29,10 +37,15 @@ def test_no_words_at_all() -> None:
     assert relevances({}) == {}
 
 
+def score_for(record: RecordSummary, relevance: Relevance, config: ContextConfig = CONFIG) -> int:
+    [scored] = rank_by_query([record], {record.id: relevance}, NOW, config)
+    return scored.score
+
+
 def test_the_score_is_the_weighted_sum() -> None:
     record = make_record(1, days_old=15, view_count=4)
     relevance = Relevance(semantic=8.0, lexical=5.0, neighbour=2.0, date=7.0, who=10.0)
-    value = query_score(record, relevance, NOW, CONFIG)
+    value = score_for(record, relevance)
     assert score_float(value) == pytest.approx(0.7 * 5 + 0.3 * 4 + 9 * 8 + 4 * 5 + 13 * 2 + 3 * 7 + 4 * 10)
 
 
@@ -127,8 +140,8 @@ def test_more_relevance_never_ranks_lower(
     config = CONFIG.replace(semantic_weight=semantic, lexical_weight=lexical)
     record = make_record(1, days_old=days)
     more = Relevance(*(max(a or 0.0, b or 0.0) for a, b in zip(some, extra, strict=True)))
-    assert query_score(record, more, NOW, config) >= query_score(record, some, NOW, config)
-    assert query_score(record, Relevance(*[10.0] * 6), NOW, config) < 2**63
+    assert score_for(record, more, config) >= score_for(record, some, config)
+    assert score_for(record, Relevance(*[10.0] * 6), config) < 2**63
 
 
 @PROFILE
@@ -145,6 +158,4 @@ def test_lending_does_not_depend_on_order(hits: dict[int, Relevance], thread: li
 
 def test_a_moment_ahead_counts_as_now() -> None:
     ahead = make_record(1).date + timedelta(hours=5)
-    assert query_score(make_record(1, date=ahead), Relevance(), NOW, CONFIG) == query_score(
-        make_record(1), Relevance(), NOW, CONFIG
-    )
+    assert score_for(make_record(1, date=ahead), Relevance()) == score_for(make_record(1), Relevance())

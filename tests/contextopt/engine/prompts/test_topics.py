@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine import ContextConfig, Relevance
-from contextopt.engine.prompts.relevance import query_score, topic_weight
+from contextopt.engine.prompts.relevance import topic_weight, weighted_relevance
 from contextopt.engine.prompts.topics import LONG_EPISODE, SHORT_EPISODE, Place, Topics
-from tests.contextopt.engine.factories import NOW, make_record
+from tests.contextopt.engine.factories import NOW
 from tests.contextopt.engine.strategies import PROFILE
 
 CONFIG = ContextConfig(stage=5)
@@ -75,9 +75,7 @@ def test_the_part_joins_the_others() -> None:
 
 
 def test_it_counts_as_neighbours_do() -> None:
-    record = make_record(1)
-    without, with_topic = (query_score(record, Relevance(topic=part), NOW, CONFIG) for part in (0.0, 10.0))
-    assert with_topic > without
+    assert weighted_relevance(Relevance(topic=10.0), CONFIG) > weighted_relevance(Relevance(), CONFIG)
     assert topic_weight(CONFIG) == 26
     assert topic_weight(CONFIG.replace(neighbour_share=Decimal(0))) == 0
 
