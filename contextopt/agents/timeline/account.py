@@ -81,10 +81,6 @@ def _entries(task: Task) -> Iterator[tuple[HandoffPhase, datetime]]:
             yield phase, moment
 
 
-def read_account(task: Task) -> Account:
-    return add_up(read_phase_accounts(task).values())
-
-
 def read_accounts(assemblies: QuerySet[Assembly]) -> Mapping[int, Account]:
     """Return the account of each task that the assemblies belong to."""
     return dict(_group(assemblies.filter(task__isnull=False), "task"))

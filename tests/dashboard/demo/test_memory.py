@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from contextopt.agents.timeline.account import read_account
 from contextopt.agents.timeline.events import EventKind
 from contextopt.agents.timeline.sources import read_events
 from contextopt.assemblies.verify import verify_assembly
@@ -14,6 +13,7 @@ from dashboard.demo import load_demo, remove_demo, summarise_demo
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
 from memory.models import Memory, StrategyUse, TrustChange, Vote
+from tests.contextopt.agents.timeline.journeys import read_account
 from tests.factories import NOW, make_team
 
 pytestmark = pytest.mark.django_db

@@ -2,6 +2,7 @@
 
 from contextopt.agents.handoffs.findings import compress_phase, resolve_decision
 from contextopt.agents.handoffs.inputs import CompressIn, ResolutionIn
+from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
 from contextopt.models import Task, Team
 from memory.memories.inputs import HintIn
 from memory.strategies.hints import give_hint
@@ -12,6 +13,10 @@ from tests.memory.factories import make_strategy
 
 LIKE = "Fix wrong rounding of the prices in the shopping cart"
 ERROR = "collecting\n" * 50 + "E   AssertionError: assert 7.004 == 7\n"
+
+
+def read_account(task: Task) -> Account:
+    return add_up(read_phase_accounts(task).values())
 
 
 def travel(team: Team) -> Task:

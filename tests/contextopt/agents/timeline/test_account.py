@@ -1,8 +1,8 @@
 """A task's account is the sum of its assemblies, and only compared ones count."""
 
-from contextopt.agents.timeline.account import NOTHING, Account, add_up, read_account, read_phase_accounts
+from contextopt.agents.timeline.account import NOTHING, Account, add_up, read_phase_accounts
 from contextopt.models import Assembly, HandoffPhase, Team
-from tests.contextopt.agents.timeline.journeys import travel
+from tests.contextopt.agents.timeline.journeys import read_account, travel
 from tests.factories import make_attempt, make_filtering, make_task
 
 

@@ -6,9 +6,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from contextopt.agents.timeline.account import read_account
 from contextopt.models import Assembly, Team
-from tests.contextopt.agents.timeline.journeys import travel
+from tests.contextopt.agents.timeline.journeys import read_account, travel
 from tests.factories import make_filtering, make_task
 
 

@@ -10,14 +10,14 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from contextopt.agents.timeline.account import read_account, read_phase_accounts
+from contextopt.agents.timeline.account import read_phase_accounts
 from contextopt.models import Assembly, HandoffPhase, Task, Team
 from dashboard.pages.agents import timelines
 from dashboard.pages.agents.marks import span_words
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
 from tests import factories
-from tests.contextopt.agents.timeline.journeys import travel
+from tests.contextopt.agents.timeline.journeys import read_account, travel
 from tests.dashboard.conftest import html_of
 
 
