@@ -105,10 +105,6 @@ class GatewayRequestQuerySet(models.QuerySet["GatewayRequest"]):
     def newest_first(self) -> Self:
         return self.order_by("-created_at", "-id")
 
-    def without_context(self) -> Self:
-        """Return the requests that got no context and, in audit mode, could not have got one."""
-        return self.exclude(reason="")
-
 
 class GatewayRequest(models.Model):
     """One prompt that passed the gateway, in numbers. It is written after its answer."""
