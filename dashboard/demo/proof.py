@@ -81,8 +81,8 @@ def _add_set(space: Space) -> QuestionSet:
 
 def count_proof(team: Team) -> dict[str, int]:
     return {
-        "question sets": QuestionSet.objects.of_team(team).filter(space__is_demo=True).count(),
-        "backtests": Backtest.objects.of_team(team).filter(space__is_demo=True).count(),
+        "question sets": QuestionSet.objects.of(team).filter(space__is_demo=True).count(),
+        "backtests": Backtest.objects.of(team).filter(space__is_demo=True).count(),
     }
 
 

@@ -43,7 +43,7 @@ def find_backtest(team: Team, backtest_id: int) -> Backtest:
     Raises:
         NotFound: the team has no such backtest.
     """
-    rows = Backtest.objects.of_team(team).select_related("space__team", "config")
+    rows = Backtest.objects.of(team).select_related("space__team", "config")
     return find_one(rows.filter(pk=backtest_id), f"backtest {backtest_id}")
 
 

@@ -20,7 +20,7 @@ class BacktestState(models.TextChoices):
 
 
 class BacktestQuerySet(models.QuerySet["Backtest"]):
-    def of_team(self, team: Team) -> Self:
+    def of(self, team: Team) -> Self:
         return self.filter(space__team=team)
 
     def running(self) -> Self:

@@ -24,7 +24,7 @@ def check_minimums(*, space: Space, settings: Mapping[str, Any], actor: str, **_
     Raises:
         BelowMinimum: a set's recall is below its minimum, or the set must be evaluated first.
     """
-    guarded = QuestionSet.objects.of(space).filter(min_recall__isnull=False, questions__isnull=False)
+    guarded = QuestionSet.objects.in_space(space).filter(min_recall__isnull=False, questions__isnull=False)
     found = list(guarded.distinct().select_related("space__team"))
     faults = [fault for each in found if (fault := _find_fault(each, settings, actor))]
     if faults:

@@ -17,11 +17,11 @@ SETTINGS_KEY_CHARS = 32
 
 
 class QuestionSetQuerySet(models.QuerySet["QuestionSet"]):
-    def of(self, space: Space) -> Self:
+    def in_space(self, space: Space) -> Self:
         """Return the space's sets, by name."""
         return self.filter(space=space).order_by("name", "id")
 
-    def of_team(self, team: Team) -> Self:
+    def of(self, team: Team) -> Self:
         return self.filter(space__team=team)
 
 

@@ -25,7 +25,7 @@ def find_set(team: Team, set_id: int) -> QuestionSet:
     Raises:
         NotFound: the team has no such set.
     """
-    rows = QuestionSet.objects.of_team(team).select_related("space__team")
+    rows = QuestionSet.objects.of(team).select_related("space__team")
     return find_one(rows.filter(pk=set_id), f"question set {set_id}")
 
 
@@ -36,7 +36,7 @@ def find_named_set(space: Space, name: str | None) -> QuestionSet:
         NotFound: the space has no such set.
         InvalidInput: it has several, and none was named.
     """
-    rows = QuestionSet.objects.of(space).select_related("space__team")
+    rows = QuestionSet.objects.in_space(space).select_related("space__team")
     if name is not None:
         return find_one(rows.filter(name=name), f"question set {name!r} in space {space.slug!r}")
     found = list(rows[:2])
@@ -162,9 +162,9 @@ def add_question(
     return question
 
 
-def check_room(question_set: QuestionSet, more: int = 1) -> None:
-    """Raise Conflict if the set may not have so many more questions."""
-    if question_set.questions.count() + more > QUESTIONS_MAX:
+def check_room(question_set: QuestionSet) -> None:
+    """Raise Conflict if the set may not have another question."""
+    if question_set.questions.count() >= QUESTIONS_MAX:
         raise Conflict(f"a question set may have at most {QUESTIONS_MAX:,} questions")
 
 

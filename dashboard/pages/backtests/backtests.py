@@ -106,7 +106,7 @@ def _start(request: TeamRequest, space: Space, form: BacktestForm) -> Backtest |
 def _render_list(
     request: TeamRequest, space: Space | None, form: BacktestForm | None, status: int = 200
 ) -> HttpResponse:
-    rows = Backtest.objects.of_team(request.team).select_related("space", "config").newest_first()
+    rows = Backtest.objects.of(request.team).select_related("space", "config").newest_first()
     shown = list((rows.filter(space=space) if space else rows)[:LIST_SHOWN])
     figures = read_figures(shown)
     context = {

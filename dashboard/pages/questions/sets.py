@@ -74,7 +74,7 @@ def set_create(request: TeamRequest) -> HttpResponse:
 
 
 def _render_list(request: TeamRequest, form: SetForm, status: int = 200) -> HttpResponse:
-    rows = QuestionSet.objects.of_team(request.team).select_related("space")
+    rows = QuestionSet.objects.of(request.team).select_related("space")
     slug = request.GET.get("space", "")
     if slug:
         rows = rows.filter(space=get_space(request, slug))

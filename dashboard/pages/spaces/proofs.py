@@ -129,5 +129,5 @@ def _begin(space: Space, settings: Mapping[str, Any], version: int | None, actor
 
 
 def _sets(space: Space) -> list[QuestionSet]:
-    rows = QuestionSet.objects.of(space).filter(questions__isnull=False).distinct()
+    rows = QuestionSet.objects.in_space(space).filter(questions__isnull=False).distinct()
     return list(rows.select_related("space__team")[:SETS_SHOWN])

@@ -26,20 +26,20 @@ def test_pages_of_proof_tell_one_story(team: Team) -> None:
 
 def check_recall(team: Team) -> None:
     """The draft reaches the recall that the active settings miss, with fewer tokens than the first ones."""
-    known = QuestionSet.objects.of_team(team).get(min_recall__isnull=False)
+    known = QuestionSet.objects.of(team).get(min_recall__isnull=False)
     assert known.questions.count() == 12
     by_version = {each.config_version: each for each in Evaluation.objects.filter(question_set=known)}
     assert sorted(filter(None, by_version)) == [1, 2, 3]
     assert not reaches(by_version[2].recall, known.min_recall or 0)
     assert reaches(by_version[3].recall, known.min_recall or 0)
     assert (by_version[3].tokens_mean or 0) < (by_version[1].tokens_mean or 0) / 2
-    grown = QuestionSet.objects.of_team(team).get(min_recall=None)
+    grown = QuestionSet.objects.of(team).get(min_recall=None)
     done = ReviewItem.objects.of(team).filter(state="done").count()
     assert 1 <= grown.questions.count() <= 1 + done
 
 
 def check_backtest(team: Team) -> None:
-    backtest = Backtest.objects.of_team(team).get()
+    backtest = Backtest.objects.of(team).get()
     assert backtest.config.is_draft
     assert backtest.config.version == 3
     figures = figures_of(backtest)
@@ -66,8 +66,8 @@ def test_removal_leaves_repositories_and_documents_of_others(team: Team) -> None
     assert [each.title for each in StandingDocument.objects.filter(team=team)] == ["Ours"]
     assert not Repository.objects.filter(team=team).exists()
     assert not CodeBlob.objects.filter(team=team).exists()
-    assert not QuestionSet.objects.of_team(team).exists()
-    assert not Backtest.objects.of_team(team).exists()
+    assert not QuestionSet.objects.of(team).exists()
+    assert not Backtest.objects.of(team).exists()
 
 
 def test_a_repository_of_that_name_is_not_touched(team: Team) -> None:
