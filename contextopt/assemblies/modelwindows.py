@@ -20,17 +20,22 @@ def model_window(model: str) -> int:
     Raises:
         InvalidValue: the model is unknown, or its window is.
     """
-    with loading():
-        # It takes half a second to load and 30 MB, and few requests need it.
-        from genai_prices import data_snapshot
-    # The package's own snapshot would remember every name that anyone asks for.
-    snapshot = data_snapshot.DataSnapshot(data_snapshot.get_snapshot().providers, from_auto_update=False)
+    snapshot = load_models()
     maker, window = _look_up(snapshot, model, None)
     for name in (model, f"{maker}/{model}"):
         window = window or _look_up(snapshot, name, ROUTER)[1]
     if window is None:
         raise InvalidValue("model", f"the context window of {model!r} is not known; give context_tokens")
     return window
+
+
+def load_models() -> "DataSnapshot":
+    """Return what the package knows of models."""
+    with loading():
+        # It takes half a second to load and 30 MB, and few requests need it.
+        from genai_prices import data_snapshot
+    # The package's own snapshot would remember every name that anyone asks for.
+    return data_snapshot.DataSnapshot(data_snapshot.get_snapshot().providers, from_auto_update=False)
 
 
 def _look_up(snapshot: "DataSnapshot", model: str, provider: str | None) -> tuple[str, int | None]:

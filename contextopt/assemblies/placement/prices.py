@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from contextopt.assemblies.modelwindows import load_models
 from contextopt.assemblies.placement.pricebook import EnteredPrice, entered_prices
 from contextopt.engine.placement.prices import (
     LIFETIME_SECONDS,
@@ -16,7 +17,6 @@ from contextopt.engine.placement.prices import (
     CachePrices,
     Split,
 )
-from contextopt.workclock import loading
 
 UNKNOWN = NO_DISCOUNT
 """Without prices, a repeated beginning is assumed to cost as much as any other."""
@@ -91,13 +91,8 @@ def cache_prices(model: str, day: date) -> CachePrices:
 @lru_cache(256)
 def list_price(model: str) -> ListPrice | None:
     """Return the package's present prices of a model for short prompts; None if it does not know it."""
-    with loading():
-        # It takes half a second to load and 30 MB, and few requests need it.
-        from genai_prices import data_snapshot
-    # The package's own snapshot would remember every name that anyone asks for.
-    snapshot = data_snapshot.DataSnapshot(data_snapshot.get_snapshot().providers, from_auto_update=False)
     try:
-        _, info = snapshot.find_provider_model(model, None, None, None)
+        _, info = load_models().find_provider_model(model, None, None, None)
     except LookupError:
         return None
     prices: Any = info.prices[-1].prices if isinstance(info.prices, list) else info.prices
