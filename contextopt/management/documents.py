@@ -56,16 +56,27 @@ def read_document[Model: BaseModel](model: type[Model], name: str) -> Model:
         UnusableSource: the file does not exist or may not be read.
         InvalidInput: it is not JSON, or some fields were refused; each is named.
     """
-    check_input(name)
-    with open_input(name) as stream:
-        content = stream.read(DOCUMENT_BYTES_MAX + 1)
-    if len(content) > DOCUMENT_BYTES_MAX:
-        raise InvalidInput.of(FILE, f"is longer than {DOCUMENT_BYTES_MAX:,} bytes")
+    content = read_whole(name, DOCUMENT_BYTES_MAX)
     try:
         return model.model_validate(_parse(content))
     except ValidationError as error:
         faults = field_problems(error)[:FAULTS_SHOWN]
         raise InvalidInput([_named(fault) for fault in faults]) from error
+
+
+def read_whole(name: str, most: int) -> bytes:
+    """Return the bytes of a file or of standard input.
+
+    Raises:
+        UnusableSource: the file does not exist or may not be read.
+        InvalidInput: it is longer than `most` bytes.
+    """
+    check_input(name)
+    with open_input(name) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise InvalidInput.of(FILE, f"is longer than {most:,} bytes")
+    return content
 
 
 def _named(fault: FieldProblem) -> FieldProblem:

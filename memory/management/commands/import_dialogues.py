@@ -9,14 +9,13 @@ from django.utils.text import slugify
 
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, ReportingCommand, parse_input, team_of
+from contextopt.management.documents import read_whole
 from contextopt.models import Team
 from contextopt.spaces.importing import (
     ImportReport,
     RawRow,
-    check_input,
     ensure_space,
     import_rows,
-    open_input,
 )
 from contextopt.spaces.importing.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
 from contextopt.spaces.inputs import SpaceIn
@@ -61,7 +60,7 @@ class Command(ReportingCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
-        dialogues = _choose(_read(options["file"]), options["dialogue"])
+        dialogues = _choose(parse_dialogues(read_whole(options["file"], BYTES_MAX)), options["dialogue"])
         code = DONE
         for dialogue in dialogues:
             done = _import(team, dialogue)
@@ -75,15 +74,6 @@ class Command(ReportingCommand):
 
     def how_far(self) -> str:
         return f"Interrupted after {self.imported:,} conversations. Run the same command again for the rest."
-
-
-def _read(name: str) -> list[SpokenDialogue]:
-    check_input(name)
-    with open_input(name) as stream:
-        content = stream.read(BYTES_MAX + 1)
-    if len(content) > BYTES_MAX:
-        raise InvalidInput.of(FILE, f"is longer than {BYTES_MAX:,} bytes")
-    return parse_dialogues(content)
 
 
 def _choose(dialogues: list[SpokenDialogue], names: list[str] | None) -> list[SpokenDialogue]:
