@@ -47,6 +47,7 @@ USERS_LOCK = "postgres-users"
 LINGER_LOCK = "postgres-linger"
 LOCK_SECONDS = 120.0
 START_SECONDS = 120
+LOG_LINES_SHOWN = 12
 MAX_LOG_BYTES = 5_000_000
 # Parallel index builds need this much dynamic shared memory. Containers often get 64 MB.
 ROOMY_SHM_BYTES = 512 * 1024 * 1024
@@ -346,12 +347,12 @@ def _run(place: Location, command: Sequence[str], *, explain_with_log: bool = Fa
     return done.stdout
 
 
-def _log_tail(place: Location, lines: int = 12) -> str:
+def _log_tail(place: Location) -> str:
     try:
         text = place.log_file.read_text(errors="replace")
     except OSError:
         return f"There is no log at {place.log_file}."
-    return "\n".join([*text.splitlines()[-lines:], f"(the end of {place.log_file})"])
+    return "\n".join([*text.splitlines()[-LOG_LINES_SHOWN:], f"(the end of {place.log_file})"])
 
 
 def _user_name(uid: int) -> str:

@@ -98,7 +98,7 @@ def load_for_question(
     config: ContextConfig,
     now: datetime,
     tokenizer: Tokenizer,
-    reach: int = 1,
+    reach: int,
 ) -> Candidates:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best.
 

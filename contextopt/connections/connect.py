@@ -48,7 +48,7 @@ def find_root(folder: Path) -> Path:
         return folder.resolve()
 
 
-def plan_connection(*, tool: Tool, repository: Path, url: str, space: str = "") -> Plan:
+def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Plan:
     """Plan a connection without changing anything.
 
     Raises:

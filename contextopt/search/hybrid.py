@@ -178,7 +178,7 @@ def look_up(target: Target, query: Query, *, limit: int, passing: float | None =
     return Leads(target, query, terms, lexical, cosines)
 
 
-def look_up_meaning(leads: Leads, query: Query, *, limit: int, passing: float | None = None) -> Leads:
+def look_up_meaning(leads: Leads, query: Query, *, limit: int, passing: float | None) -> Leads:
     """Find the best `limit` by the meaning of another form of the question. Matches by words stay."""
     with planned_anew():
         passing = _passing(leads.target, leads.terms) if passing is None else passing
@@ -234,10 +234,10 @@ def search_all(
     query: Query,
     *,
     limit: int,
-    method: Method = "rrf",
-    hybrid_alpha: float = ALPHA,
-    min_similarity: float | None = None,
-    now: datetime | None = None,
+    method: Method,
+    hybrid_alpha: float,
+    min_similarity: float | None,
+    now: datetime | None,
 ) -> list[Hit]:
     """Return the best `limit` of several tables, ranked together, the highest `decayed` first.
 
@@ -262,7 +262,7 @@ def search_all(
 
 
 def fuse[Key: (int, tuple[str, int])](
-    found: Mapping[Key, Match], *, method: Method, hybrid_alpha: float = ALPHA
+    found: Mapping[Key, Match], *, method: Method, hybrid_alpha: float
 ) -> list[Fused[Key]]:
     """Order the gathered rows by both parts."""
     lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}

@@ -179,9 +179,9 @@ ON CONFLICT DO NOTHING
 """
 
 
-def keep_rollups(seconds: float = JOB_SECONDS) -> int:
-    """Fold new assemblies and rebuild stale rollups for about this long; return how many were folded."""
-    folded, deadline = 0, monotonic() + seconds
+def keep_rollups() -> int:
+    """Fold new assemblies and rebuild stale rollups for `JOB_SECONDS`; return how many were folded."""
+    folded, deadline = 0, monotonic() + JOB_SECONDS
     with connection.cursor() as cursor:
         cursor.execute(_ANY_WORK, {"always": ALWAYS[0]})
         if not cursor.fetchone()[0]:

@@ -15,6 +15,7 @@ from memory.feedback.models import Rating, Vote
 GROUPS_MAX = 50
 # Read ledgers only for the newest votes: each has up to a thousand records.
 LEDGERS_MAX = 500
+RECORDS_MAX = 20
 
 type Grouping = Literal["stage", "config", "phase", "reason"]
 
@@ -143,12 +144,12 @@ def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
     ]
 
 
-def read_record_trends(wanted: VoteFilter, limit: int = 20) -> list[RecordTrend]:
+def read_record_trends(wanted: VoteFilter) -> list[RecordTrend]:
     """Return the records that occur most often in disliked answers, among the newest 500 votes."""
     newest = wanted.select().filter(assembly__kind=Kind.SPACE).order_by("-created_at", "-id")
     votes, parameters = newest.values("assembly_id", "rating")[:LEDGERS_MAX].query.sql_with_params()
     with connection.cursor() as cursor:
-        cursor.execute(_RECORDS.format(votes=votes), [*parameters, limit, wanted.team_id])
+        cursor.execute(_RECORDS.format(votes=votes), [*parameters, RECORDS_MAX, wanted.team_id])
         return [
             RecordTrend(record_id, space, title, VoteFigures(up, down))
             for record_id, space, title, up, down in cursor.fetchall()

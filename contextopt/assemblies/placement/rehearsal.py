@@ -81,7 +81,7 @@ class Outcome:
         }
 
 
-def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None = None) -> Rehearsal:
+def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None) -> Rehearsal:
     """Load the candidates of every question once. The space holds the script's records, embedded.
 
     Raises:
@@ -123,12 +123,9 @@ def rehearse(
     *,
     context_tokens: int,
     recall: Recall | None = None,
-    placements: Sequence[str] = PLACEMENTS,
-    system_tokens: int = SYSTEM_TOKENS,
-    answer_tokens: int = ANSWER_TOKENS,
 ) -> Iterator[Outcome]:
     """Play the conversations under each placement at these prices."""
-    for placement in placements:
+    for placement in PLACEMENTS:
         prompts: list[Played] = []
         shares: list[float] = []
         for rehearsal in rehearsals:
@@ -140,8 +137,8 @@ def rehearse(
                     rehearsal.turns,
                     place,
                     rehearsal.tokenizer,
-                    system_tokens=system_tokens,
-                    answer_tokens=answer_tokens,
+                    system_tokens=SYSTEM_TOKENS,
+                    answer_tokens=ANSWER_TOKENS,
                 )
             )
             prompts += played

@@ -40,7 +40,7 @@ def logged_split(assembly: Assembly) -> Split | None:
     return Split(cached, cacheable, tokens - cached - cacheable)
 
 
-def replayed_sizes(again: Replay, data: ReplayIn | None = None) -> PromptSizes | None:
+def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
     """Return the sizes of the prompt with the replayed context, after a last prompt under the same settings.
 
     None outside of a conversation, or if the last prompt matters and cannot be replayed.

@@ -39,7 +39,7 @@ def line_frame(title: str, type: str, date: datetime, tags: Iterable[str], *, ha
     return question_line(title, type, date, tags, ".", has_date=has_date).removesuffix(".\n")
 
 
-def shows_evidence(evidence: Evidence, line: str | None, answer: str = "") -> bool:
+def shows_evidence(evidence: Evidence, line: str | None, answer: str) -> bool:
     """Return whether a context shows a record well enough; `line` is its line there, None if it has none."""
     if line is None:
         return False
