@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
-from django.core.management.base import CommandError
 
 from benchmarks.agents.patches import apply_diff
 from contextopt.models import Assembly, Attempt, Team
+from tests.commands import Run
 from tests.factories import make_agent_context, make_profile, make_task
 
 BEFORE = {"cart.py": "".join(f"price_{number} = {number}\n" for number in range(80)), "web.py": "x\n" * 40}
@@ -27,35 +26,6 @@ RETRY = {
     "attempt": 2,
 }
 type Answer = dict[str, Any]
-type Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = 0
-        complaint = ""
-        try:
-            call_command(*[str(argument) for argument in arguments])
-        except CommandError as error:
-            code, complaint = error.returncode, str(error)
-        out, err = capsys.readouterr()
-        return code, out, err + complaint
-
-    return run_command
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[object], Path]:
-    def write_file(value: object) -> Path:
-        path = tmp_path / "input.json"
-        path.write_text(value if isinstance(value, str) else json.dumps(value))
-        return path
-
-    return write_file
 
 
 @pytest.fixture

@@ -6,14 +6,12 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command, get_commands, load_command_class
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management import get_commands, load_command_class
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -21,39 +19,11 @@ from contextopt.management import base
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
 from contextopt.people.models import hash_key
+from tests.commands import Run
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 AS_OF = NOW.isoformat()
 type Answer = dict[str, Any]
-type Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def run_command(command: str | BaseCommand, *arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = 0
-        complaint = ""
-        try:
-            call_command(command, *[str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = int(str(stop.code))
-        except CommandError as error:
-            code, complaint = error.returncode, str(error)
-        out, err = capsys.readouterr()
-        return code, out, err + complaint
-
-    return run_command
-
-
-@pytest.fixture
-def default_space(db: None) -> Space:
-    space = make_space(Team.objects.ensure_default())
-    for number in range(25):
-        make_record(space, title=f"Note {number}", source="wiki", external_id=str(number), view_count=number)
-    return space
 
 
 def test_assemble_answers_with_the_fields_of_the_contract(default_space: Space, run: Run) -> None:

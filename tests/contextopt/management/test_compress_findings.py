@@ -1,7 +1,6 @@
 """compress_findings as a shell sees it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from contextopt.engine import get_tokenizer
+from tests.commands import Run
 from tests.contextopt.engine.findings import make_findings
 
-type Run = Callable[..., tuple[int, str, str]]
 ONE = {"category": "risks", "content": "It may fail."}
 
 

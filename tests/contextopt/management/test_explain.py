@@ -5,10 +5,8 @@ import json
 import pytest
 
 from contextopt.models import Record, Space
-from tests.contextopt.management.test_assemble import Run, default_space, run
+from tests.commands import Run
 from tests.factories import NOW, make_assembly, make_record
-
-__all__ = ["default_space", "run"]
 
 
 @pytest.fixture

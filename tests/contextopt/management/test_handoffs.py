@@ -1,48 +1,15 @@
 """add_finding, compress_phase, advance_phase and task_status as a shell sees them."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
-from django.core.management.base import CommandError
 
 from contextopt.models import Assembly, Finding, Task, Team
+from tests.commands import Run
 from tests.factories import make_finding, make_task
 
 RISK = {"category": "risks", "content": {"description": "Floats in shop/cart.py", "severity": "high"}}
-type Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code, complaint = 0, ""
-        try:
-            call_command(*[str(argument) for argument in arguments])
-        except CommandError as error:
-            code, complaint = error.returncode, str(error)
-        except SystemExit as error:
-            code = int(error.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err + complaint
-
-    return run_command
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[object], Path]:
-    def write_file(value: object) -> Path:
-        path = tmp_path / "finding.json"
-        path.write_text(value if isinstance(value, str) else json.dumps(value))
-        return path
-
-    return write_file
 
 
 @pytest.fixture

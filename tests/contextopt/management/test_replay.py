@@ -6,10 +6,8 @@ from datetime import timedelta
 import pytest
 
 from contextopt.models import AssemblyPayload, Record, Space
-from tests.contextopt.management.test_assemble import Run, default_space, run
+from tests.commands import Run
 from tests.factories import NOW, make_assembly, make_record
-
-__all__ = ["default_space", "run"]
 
 
 @pytest.fixture

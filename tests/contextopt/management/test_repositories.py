@@ -1,39 +1,16 @@
 """index_repo and relevant_files as a shell sees them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
-from django.core.management.base import CommandError
 
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Repository, Team
 from contextopt.repositories.indexing import create_posted
+from tests.commands import Run
 from tests.gitrepos import SHOP, commit_files, make_git, run_git
-
-type Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def run_command(command: str, *arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code, complaint = 0, ""
-        try:
-            call_command(command, *[str(argument) for argument in arguments])
-        except SystemExit as stop:
-            code = int(str(stop.code))
-        except CommandError as error:
-            code, complaint = error.returncode, str(error)
-        out, err = capsys.readouterr()
-        return code, out, err + complaint
-
-    return run_command
 
 
 @pytest.fixture

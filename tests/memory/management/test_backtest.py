@@ -8,11 +8,9 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.models import Record, Space, Team
 from memory.models import Backtest
 from tests import factories
+from tests.commands import Run
 from tests.memory.backtests.conftest import ask_all, make_draft
-from tests.memory.management.test_commands import Run, run
 from tests.memory.questions.conftest import make_questions, make_talk
-
-__all__ = ["run"]
 
 
 @pytest.fixture

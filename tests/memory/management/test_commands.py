@@ -5,15 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
-from django.core.management.base import CommandError
 
 from contextopt.models import Task
 from memory.models import Memory
+from tests.commands import Run
 from tests.gitrepos import make_git
 from tests.memory.factories import no_memory_can_be_stored
 
-type Run = Callable[..., tuple[int, str, str]]
 REPORT = {
     "repository": "shop", "description": "Fix the rounding error of prices in the cart",
     "plan": "Test\nRound",
@@ -22,36 +20,6 @@ REPORT = {
     "decisions": ["Half even"],
     "error_patterns": ["Floats"],
 }  # fmt: skip
-
-
-@pytest.fixture
-def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command; return its exit code, standard output and standard error."""
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code: int | str | None = 0
-        complaint = ""
-        try:
-            call_command(*[str(argument) for argument in arguments])
-        except CommandError as error:
-            code, complaint = error.returncode, str(error)
-        except SystemExit as leaving:
-            code = leaving.code
-        out, err = capsys.readouterr()
-        return int(code or 0), out, err + complaint
-
-    return run_command
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[object], Path]:
-    def write_file(value: object) -> Path:
-        path = tmp_path / "input.json"
-        path.write_text(value if isinstance(value, str) else json.dumps(value))
-        return path
-
-    return write_file
 
 
 def test_a_pattern_as_json_and_in_words(run: Run) -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from contextopt.models import Assembly, Record, Space
 from memory.models import Evaluation, QuestionSet
-from tests.memory.management.test_commands import Run, run
+from tests.commands import Run
 from tests.memory.questions.conftest import ASKED, SAID_AT, TALK, make_talk
-
-__all__ = ["run"]
 
 LINES = [
     {"id": name, "query": text, "expected": ids, "answer": answer, "as_of": SAID_AT.isoformat()}

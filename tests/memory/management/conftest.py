@@ -1,0 +1,3 @@
+from tests.commands import run, write
+
+__all__ = ["run", "write"]
