@@ -25,7 +25,7 @@ from playwright.sync_api import (
 )
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Role, Team, User
+from contextopt.models import Team, User
 from tests import factories
 
 DESK: dict[str, Any] = {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}}
@@ -69,11 +69,6 @@ def browser(loaded_site: None) -> Iterator[Browser]:
 @pytest.fixture
 def team(transactional_db: None) -> Team:
     return factories.make_team()
-
-
-@pytest.fixture
-def owner(team: Team) -> User:
-    return factories.make_user("olga", team, Role.ADMIN)
 
 
 @pytest.fixture

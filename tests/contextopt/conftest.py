@@ -1,5 +1,8 @@
 """Fixtures for the tests of the admin: a superuser, and one row of everything."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -26,6 +29,14 @@ from contextopt.spaces.recordviews import view_record
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
 from tests import factories
+from tests.model_server import ModelServer
+
+
+@pytest.fixture
+def llm(settings: Any) -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.base_url, "sk-test", "small"
+        yield server
 
 
 @pytest.fixture

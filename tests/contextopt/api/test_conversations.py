@@ -1,7 +1,5 @@
 """Conversations over HTTP: asked, answered and cancelled, and votes on the answers."""
 
-from typing import Any
-
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -11,14 +9,7 @@ from contextopt.models import Message
 from memory.models import Vote
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
-from tests.model_server import ModelServer, refused
-
-
-@pytest.fixture
-def llm(settings: Any):
-    with ModelServer() as server:
-        settings.LLM_BASE_URL, settings.LLM_MODEL = server.base_url, "small"
-        yield server
+from tests.model_server import refused
 
 
 @pytest.fixture

@@ -19,20 +19,13 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.models import AssemblyPayload, Record, Space, Team
-from contextopt.search import registry
-from contextopt.search.vectors.fill import ensure_embedded
-from contextopt.search.wordcounts import ensure_counted
 from contextopt.spaces.inputs import RecordIn, RecordPatch
 from contextopt.spaces.records import delete_record, update_record, upsert_records
 from tests.concurrency import before_statement, beside
 from tests.factories import NOW, make_record, make_space, make_team
+from tests.recomputed import make_searchable
 
 TOPICS = ("kubernetes cluster upgrade", "invoice total rounding", "summer holiday in Bergen", "login cookie")
-
-
-def make_searchable(space: Space) -> None:
-    ensure_counted(registry.get("record"), space.pk)
-    ensure_embedded(registry.get("record"), space.pk, limit=10_000)
 
 
 def ask(space: Space, query: str, **settings: object) -> AssemblyResult:

@@ -7,12 +7,10 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.models import Record, Space
-from contextopt.search import registry
-from contextopt.search.vectors.fill import ensure_embedded
-from contextopt.search.wordcounts import ensure_counted
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import upsert_records
 from tests.factories import NOW, make_record
+from tests.recomputed import make_searchable
 
 SMALL_TALK = "yeah okay right so well maybe somebody else could check that before we meet again next time"
 ASKED = "What was said about charging the battery?"
@@ -38,11 +36,6 @@ def hold_meeting(space: Space, *, pause_after: int | None = None) -> dict[int, i
     upsert_records(space=space, rows=turns, actor="test")
     make_searchable(space)
     return dict(Record.objects.filter(space=space).values_list("position", "pk"))
-
-
-def make_searchable(space: Space) -> None:
-    ensure_counted(registry.get("record"), space.pk)
-    ensure_embedded(registry.get("record"), space.pk, limit=10_000)
 
 
 def ask(space: Space, query: str, **settings: object) -> AssemblyResult:

@@ -1,8 +1,5 @@
 """A conversation, and the endpoint of a model that answers as scripted."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from django.utils import timezone
 
@@ -11,13 +8,6 @@ from contextopt.chat.outbox import send_message
 from contextopt.models import Conversation, Message, Space
 from tests import factories
 from tests.model_server import ModelServer
-
-
-@pytest.fixture
-def llm(settings: Any) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.base_url, "sk-test", "small"
-        yield server
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The client of the model endpoint, against a real local server."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ from contextopt.chat.endpoint import (
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, completion, refused
 
 PROMPT = [ChatMessage("system", "Context."), ChatMessage("user", "Hello?")]
-
-
-@pytest.fixture
-def llm(settings: Any) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.base_url, "sk-test", "small"
-        yield server
 
 
 def ask(timeout_seconds: float = 5) -> Completion:

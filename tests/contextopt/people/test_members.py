@@ -19,13 +19,6 @@ def admins(team: Team) -> set[str]:
     return set(found.values_list("user__username", flat=True))
 
 
-@pytest.fixture
-def root(db: None) -> Client:
-    client = Client()
-    client.force_login(User.objects.create_superuser("root", password="x"))
-    return client
-
-
 def inline(team: Team, *rows: dict[str, object], **new: object) -> dict[str, object]:
     """Return the team's form with changed members; `new` adds another one."""
     data: dict[str, object] = {"name": team.name, "slug": team.slug, "time_zone": "UTC"}

@@ -1,6 +1,5 @@
 """A model's brief: requested from a real server, checked, and discarded where it fails."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -20,13 +19,6 @@ from tests.factories import make_advance, make_finding, make_task
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, completion, refused
 
 GOOD = "shop/cart.py: prices are floats and may lose cents (high)."
-
-
-@pytest.fixture
-def llm(settings: Any) -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        settings.LLM_BASE_URL, settings.LLM_API_KEY, settings.LLM_MODEL = server.base_url, "sk-test", "small"
-        yield server
 
 
 @pytest.fixture

@@ -33,11 +33,6 @@ def space(team: Team) -> Space:
     return space
 
 
-@pytest.fixture
-def owner(team: Team) -> User:
-    return factories.make_user("olga", team, Role.ADMIN)
-
-
 def scope_of(user: User | None, method: str = "GET", host: str = "localhost") -> dict[str, Any]:
     headers = [(b"host", host.encode())]
     if user:
