@@ -5,9 +5,10 @@ memberships, and the number of answers that wait for review.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+import time_machine
 from django.test import Client
 
 from contextopt.models import Assembly, Record, Role, Space, Team, User
@@ -26,6 +27,13 @@ def html_of(client: Client, url: str, *, status: int = 200, **query: str) -> str
     response = client.get(url, query)
     assert response.status_code == status, response.content
     return response.content.decode()
+
+
+@pytest.fixture
+def noon() -> Iterator[None]:
+    """Stop the clock at `NOW`."""
+    with time_machine.travel(factories.NOW, tick=False):
+        yield
 
 
 @pytest.fixture

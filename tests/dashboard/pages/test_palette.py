@@ -1,7 +1,6 @@
 """The command palette's lines."""
 
 import re
-from datetime import UTC, datetime
 from html import unescape
 
 import pytest
@@ -12,8 +11,7 @@ from contextopt.models import Assembly, Role, Space, Team
 from tests import factories
 from tests.dashboard.conftest import log_in
 from tests.dashboard.pages.overview.test_figures import log_row
-
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+from tests.factories import NOW
 
 
 def labels_of(client: Client, typed: str = "") -> list[str]:

@@ -22,9 +22,9 @@ from dashboard.rollups.traffic import (
     read_total,
 )
 from tests import factories
+from tests.factories import NOW
 
 pytestmark = pytest.mark.django_db
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 PRICED = "priced-model"
 # Its days begin at a quarter to seven in the evening, UTC.
 ZONE = "Asia/Kathmandu"

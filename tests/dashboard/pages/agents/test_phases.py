@@ -1,12 +1,11 @@
 import csv
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import pytest
-import time_machine
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import connection
 from django.test import Client
@@ -28,16 +27,12 @@ from dashboard.pages.agents.phasefigures import (
 from dashboard.rollups.sources import FigureFilter
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, html_of, log_in
+from tests.factories import NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+pytestmark = pytest.mark.usefixtures("noon")
+
 URL = "/phases/"
 PROFILE = "/phases/profile/"
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
 
 
 def log_filtering(team: Team, phase: str = "building", **overrides: object) -> Assembly:

@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 import time_machine
@@ -16,7 +16,6 @@ from dashboard.pages.agents.retries import ATTEMPTS_SHOWN
 from tests import factories
 from tests.dashboard.conftest import html_of, log_in
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 URL = "/retries/"
 BEFORE = "".join(f"line {number}\n" for number in range(60))
 

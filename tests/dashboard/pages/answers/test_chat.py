@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,8 +14,8 @@ from dashboard.pages.answers.chat import TURNS_SHOWN
 from memory.models import Vote
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of
+from tests.factories import NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 ENDPOINT = "http://127.0.0.1:9/v1"
 
 

@@ -1,7 +1,7 @@
 """Sorting the list by a figure, and searching questions and contexts for words."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -14,8 +14,8 @@ from dashboard.pages.overview.charts import CHARTS
 from tests import factories
 from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import log_row
+from tests.factories import NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 LIST = "/assemblies/"
 
 

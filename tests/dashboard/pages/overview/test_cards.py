@@ -1,6 +1,6 @@
 """Savings beside their quality, and the filters' chips."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from html import unescape
 
 import pytest
@@ -17,14 +17,9 @@ from tests import factories
 from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.pages.overview.test_overview import tile_of
+from tests.factories import NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
+pytestmark = pytest.mark.usefixtures("noon")
 
 
 def card_of(html: str, slug: str) -> str:

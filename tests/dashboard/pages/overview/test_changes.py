@@ -1,7 +1,7 @@
 """Changes in a period: published settings and new models."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 import time_machine
@@ -13,8 +13,7 @@ from dashboard.pages.overview.changes import CHANGES_SHOWN, PeriodChange, read_c
 from dashboard.rollups.fold import keep_rollups
 from tests import factories
 from tests.dashboard.pages.overview.test_figures import ask, log_row
-
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+from tests.factories import NOW
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 from datetime import timedelta
 
 import pytest
-import time_machine
 from django.test import Client
 from django.urls import reverse
 
@@ -12,11 +11,7 @@ from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.pages.overview.test_overview import make_phase_row
 from tests.factories import NOW
 
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
+pytestmark = pytest.mark.usefixtures("noon")
 
 
 @pytest.mark.parametrize("name", ["overview_csv", "overview_table"])

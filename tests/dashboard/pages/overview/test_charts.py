@@ -15,8 +15,8 @@ from dashboard.pages.memories.charts import TrustPoint, trust_figure
 from dashboard.pages.overview.charts import CHARTS, ChartData, draw_chart
 from dashboard.pages.overview.figures import Figures, Series
 from dashboard.pages.overview.kindcharts import apart_figure, columns_of, pool, votes_columns, votes_figure
+from tests.factories import NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 SOME = Figures(9, 0.3, 0.8, 0.5, 1_000, 4_000, 3_000, 12.0, 2.0, 5.0, 9.0)
 
 

@@ -5,7 +5,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-import time_machine
 from django.test import Client
 
 from contextopt.chat.models import Author, Conversation, Message, MessageState
@@ -19,14 +18,10 @@ from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_
 from tests.dashboard.pages.overview.test_overview import tile_of
 from tests.factories import make_gateway_request
 
+pytestmark = pytest.mark.usefixtures("noon")
+
 PROMPT = {"prompt_tokens": 4_000, "shared_prefix_tokens": 3_000, "cached_tokens": 3_000}
 NEW = {"prompt_tokens": 4_000, "shared_prefix_tokens": 0, "cached_tokens": 0}
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
 
 
 def log_prompt(space: Space, at: datetime = JUST_NOW, **overrides: Any) -> Assembly:

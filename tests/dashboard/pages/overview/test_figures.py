@@ -14,9 +14,8 @@ from dashboard.kit.periods import recent_period
 from dashboard.pages.overview.figures import read_score_spread, read_series
 from dashboard.rollups.prices import read_prices
 from dashboard.rollups.sources import FigureFilter
-from tests.factories import make_record, make_space, make_team
+from tests.factories import NOW, make_record, make_space, make_team
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 JUST_NOW = NOW - timedelta(minutes=1)
 
 

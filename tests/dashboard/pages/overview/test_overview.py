@@ -1,11 +1,10 @@
 import csv
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from html import unescape
 
 import pytest
-import time_machine
 from django.test import Client
 from django.urls import reverse
 
@@ -23,14 +22,9 @@ from memory.models import Vote
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, html_of, log_in
 from tests.dashboard.pages.overview.test_figures import ask, log_row
+from tests.factories import NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
+pytestmark = pytest.mark.usefixtures("noon")
 
 
 def test_tiles_show_values_changes_and_targets(owner_client: Client, logged: Space) -> None:

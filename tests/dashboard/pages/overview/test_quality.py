@@ -1,6 +1,6 @@
 """The quality beside a saving: verdicts that blame the context, and tasks that were completed."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,9 +12,9 @@ from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict, reserve_next
 from tests import factories
 from tests.dashboard.pages.overview.test_figures import ask
+from tests.factories import NOW
 from tests.memory.factories import make_review
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 THIS_PERIOD, PERIOD_BEFORE, LONG_AGO = (NOW - timedelta(days=days) for days in (1, 20, 40))
 
 

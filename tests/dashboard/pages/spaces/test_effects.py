@@ -1,23 +1,17 @@
 """The effect of drafted settings on a space's last requests."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-import time_machine
 from django.test import Client
 
 from contextopt.models import Assembly, Space
 from dashboard.pages.spaces.effects import REQUESTS_TRIED, read_effects
 from dashboard.pages.spaces.forms import ConfigForm
 from tests import factories
+from tests.factories import NOW
 
-NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def _noon():
-    with time_machine.travel(NOW, tick=False):
-        yield
+pytestmark = pytest.mark.usefixtures("noon")
 
 
 @pytest.fixture
