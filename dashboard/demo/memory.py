@@ -22,7 +22,7 @@ _TEXTS = read_texts("memory")
 REPOSITORY = _TEXTS["repository"]
 # Share of assemblies that get a vote.
 JUDGED = 0.3
-# Share of thumbs up by stage: questions are answered better with context that matches them.
+# Share of upvotes by stage: questions are answered better with context that matches them.
 LIKED = {2: 0.35, 3: 0.6, 4: 0.75, 5: 0.87}
 REASONS = ("outdated", "incomplete", "wrong", "")
 RATERS = ("rater:maja", "rater:owen", "rater:li", "rater:fatima")

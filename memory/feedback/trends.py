@@ -145,7 +145,7 @@ def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
 
 
 def read_record_trends(wanted: VoteFilter) -> list[RecordTrend]:
-    """Return the records that occur most often in disliked answers, among the newest 500 votes."""
+    """Return the records that occur most often in downvoted answers, among the newest 500 votes."""
     newest = wanted.select().filter(assembly__kind=Kind.SPACE).order_by("-created_at", "-id")
     votes, parameters = newest.values("assembly_id", "rating")[:LEDGERS_MAX].query.sql_with_params()
     with connection.cursor() as cursor:

@@ -141,7 +141,7 @@ class ReviewItem(models.Model):
         indexes: ClassVar = [
             # Lists of a team, newest first.
             models.Index(fields=["team", "-created_at", "-id"], name="review_item_newest"),
-            # The queue: disliked answers before the sample, the oldest first.
+            # The queue: downvoted answers before the sample, the oldest first.
             models.Index(
                 fields=["team", "origin", "created_at", "id"],
                 condition=Q(state=ItemState.OPEN),

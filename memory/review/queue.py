@@ -1,4 +1,4 @@
-"""Fills the review queue with disliked answers and a sample of the rest. Running it twice is safe."""
+"""Fills the review queue with downvoted answers and a sample of the rest. Running it twice is safe."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -94,7 +94,7 @@ def fill_queue(team: Team, *, now: datetime) -> int:
     for _ in range(RESIZED_BATCHES):
         if resize_items(team, rules.verdicts_wanted) < BATCH:
             break
-    added = _add_disliked(team, rules) if rules.takes_disliked else 0
+    added = _add_downvoted(team, rules) if rules.takes_disliked else 0
     if rules.sample_share:
         added += _add_sample(team, rules, now)
     if added:
@@ -107,12 +107,12 @@ def refresh_assembly(*, team_id: int, assembly_id: int) -> None:
     rules = rules_of(team_id)
     votes = Vote.objects.filter(team_id=team_id, assembly_id=assembly_id, rating=Rating.DOWN)
     if rules.takes_disliked:
-        add_items(_disliked(votes), Origin.DISLIKED, rules)
+        add_items(_downvoted(votes), Origin.DISLIKED, rules)
     _withdraw_unjudged(team_id, assembly_id)
 
 
-def _add_disliked(team: Team, rules: ReviewRules) -> int:
-    """Add disliked answers that the listener missed, for example because the process died after the vote."""
+def _add_downvoted(team: Team, rules: ReviewRules) -> int:
+    """Add downvoted answers that the listener missed, for example because the process died after the vote."""
     items = ReviewItem.objects.filter(assembly=OuterRef("assembly"))
     same_answer = items.filter(external_message=OuterRef("external_message"))
     same_assembly = items.filter(external_message=None)
@@ -120,10 +120,10 @@ def _add_disliked(team: Team, rules: ReviewRules) -> int:
     missing = votes.filter(~Exists(same_answer), external_message__isnull=False) | votes.filter(
         ~Exists(same_assembly), external_message=None
     )
-    return add_items(_disliked(missing.order_by("created_at", "id")[:BATCH]), Origin.DISLIKED, rules)
+    return add_items(_downvoted(missing.order_by("created_at", "id")[:BATCH]), Origin.DISLIKED, rules)
 
 
-def _disliked(votes: QuerySet[Vote]) -> list[ReviewItem]:
+def _downvoted(votes: QuerySet[Vote]) -> list[ReviewItem]:
     found = votes.select_related("assembly__config", "message")
     return [_item(vote.assembly, vote.message, vote.external_message_id) for vote in found]
 
@@ -165,7 +165,7 @@ def _item(assembly: Assembly, message: Message | None, external_id: int | None) 
 
 @transaction.atomic
 def add_items(items: Iterable[ReviewItem], origin: Origin, rules: ReviewRules) -> int:
-    """Add missing items, each with its slots. Existing items that are now disliked are marked so."""
+    """Add missing items, each with its slots. Existing items that are now downvoted are marked so."""
     wanted = list({(item.assembly_id, item.external_message_id): item for item in items}.values())
     for item in wanted:
         item.origin = origin
@@ -192,7 +192,7 @@ def _add_slots(item_ids: list[int], wanted: int) -> None:
 
 
 def _revive(stored: list[ReviewItem], wanted: list[ReviewItem]) -> None:
-    """Mark existing items as disliked, reopen withdrawn ones, and add answers that arrived meanwhile."""
+    """Mark existing items as downvoted, reopen withdrawn ones, and add answers that arrived meanwhile."""
     messages = {(item.assembly_id, item.external_message_id): item.message_id for item in wanted}
     for item in stored:
         before = (item.origin, item.state, item.message_id)

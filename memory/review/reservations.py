@@ -39,7 +39,7 @@ def find_item(team: Team, item_id: int) -> ReviewItem:
 def reserve_next(*, team: Team, reviewer: str, skip: Sequence[int] = ()) -> ReviewSlot | None:
     """Reserve a slot of the next item for the reviewer; return None if nothing waits for them.
 
-    The order is: their own reservations, items assigned to them, disliked answers, the sample; within each
+    The order is: their own reservations, items assigned to them, downvoted answers, the sample; within each
     the oldest first. Reviewers who ask at the same moment get different slots.
     """
     _take_turn(team, reviewer)

@@ -27,7 +27,7 @@ class PhasesForm(PeriodForm):
         return FigureFilter(self.team.pk, self.period(now), kind=Kind.PHASE, phase=phase)
 
     def select(self, period: Period) -> QuerySet[Assembly]:
-        """Return the filterings of the period."""
+        """Return the filtered contexts of the period."""
         found = Assembly.objects.of(self.team).filter(
             kind=Kind.PHASE, created_at__gte=period.start, created_at__lt=period.until
         )

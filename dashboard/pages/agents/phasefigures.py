@@ -20,7 +20,7 @@ PHASES_TOLD = 20
 
 @dataclass(frozen=True, slots=True)
 class PhaseFigures:
-    """Sums over some filterings."""
+    """Sums over some filtered contexts."""
 
     filterings: int = 0
     full_tokens: int = 0

@@ -95,7 +95,7 @@ def _bar(row: Assembly) -> Any:
 
 
 def _link(form: PhasesForm) -> PhaseLink:
-    """Return a function that maps a phase and a bucket to the URL of their filterings."""
+    """Return a function that maps a phase and a bucket to the URL of their filtered contexts."""
     address = reverse("dashboard:assemblies")
     only = form.cleaned_data.get("phase")
 

@@ -11,7 +11,7 @@ from dashboard.pages.answers.figures import VoteSeries
 from memory.feedback.trends import VoteFigures
 
 FEW_VOTES = 5
-DISLIKED = "var(--bad)"
+DOWNVOTED = "var(--bad)"
 
 type VoteLink = Callable[[Bucket], str]
 
@@ -30,7 +30,7 @@ class VoteData:
 
 
 def liked_figure(data: VoteData) -> Plot:
-    """Draw the share of thumbs up, and the same share one period earlier."""
+    """Draw the share of upvotes, and the same share one period earlier."""
     x = wall_clock(data.series.period)
     earlier = scatter(
         name="before", x=x, y=[point.liked_rate for point in data.before.points], customdata=data.links,
@@ -55,7 +55,7 @@ def votes_figure(data: VoteData) -> Plot:
         bar(name=name, x=x, y=values, customdata=data.links, marker={"color": colour, "opacity": opacity})
         for name, colour, values in (
             ("up", SAVED, [point.up if point.votes else None for point in rows]),
-            ("down", DISLIKED, [-point.down if point.votes else None for point in rows]),
+            ("down", DOWNVOTED, [-point.down if point.votes else None for point in rows]),
         )
     ]
     figure = lay_out(data.series.period, bars, "~s", ",.0f")

@@ -117,7 +117,7 @@ def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group of votes with its bar, and the URL of its disliked answers."""
+    """A group of votes with its bar, and the URL of its downvoted answers."""
 
     name: str
     note: str
