@@ -153,13 +153,12 @@ def assemble(
     opening = add_day(header, candidates.day, budget_tokens, tokenizer) if candidates.day else header
     room = budget_tokens - _cost_before_records(opening, budget_tokens, tokenizer)
     selections = tuple(map(cache, _selections(request, candidates, room)))
-    chosen = _choose(request, candidates, selections, opening, budget_tokens, room)
-    fixed_tokens = None
-    if request.is_adaptive:
-        fixed = request.with_fixed_budget()
-        fixed_tokens = (
-            _choose(fixed, candidates, selections, opening, budget_tokens, room).tokens + sight.tokens
-        )
+    choose = partial(
+        _choose, candidates=candidates, selections=selections, header=opening, budget_tokens=budget_tokens,
+        room=room,
+    )  # fmt: skip
+    chosen = choose(request)
+    fixed = choose(request.with_fixed_budget()) if request.is_adaptive else None
     stage3 = _Baseline()
     if config.stage >= SCORED_STAGE:
         budget = _stage3_budget(config, system_tokens, history_tokens)
@@ -173,10 +172,9 @@ def assemble(
         order=chosen.order,
         baseline_text=stage3.text,
         baseline_order=stage3.order,
-        fixed_tokens=fixed_tokens,
+        fixed_tokens=fixed.tokens + sight.tokens if fixed else None,
         day=candidates.day,
-        wants_more_candidates=(candidates.unseen > 0 and not chosen.cut.dropped)
-        or _lacks_texts(chosen, query),
+        wants_more_candidates=_wants_more(candidates, chosen, query),
     )
 
 
@@ -294,7 +292,10 @@ def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: To
     return budget_tokens if header.is_cut else tokenizer.count(header.text + "\n")
 
 
-def _lacks_texts(chosen: _Chosen, query: Query | None) -> bool:
+def _wants_more(candidates: _Candidates, chosen: _Chosen, query: Query | None) -> bool:
+    """Return whether candidates or their texts that were not loaded could improve the context."""
+    if candidates.unseen > 0 and not chosen.cut.dropped:
+        return True
     if query is None or not query.details:
         return False
     return any(scored.record.id not in query.details for scored in chosen.cut.kept)
