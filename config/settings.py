@@ -25,18 +25,16 @@ def env_str(name: str, default: str = "") -> str:
     return os.environ.get(name, default).strip()
 
 
-def env_bool(name: str, *, default: bool) -> bool:
+def env_bool(name: str) -> bool:
     text = env_str(name).lower()
     if text in {"1", "true", "yes", "on"}:
         return True
-    if text in {"0", "false", "no", "off"}:
+    if text in {"", "0", "false", "no", "off"}:
         return False
-    if text:
-        raise ImproperlyConfigured(f"{name} is {text!r}; use true or false")
-    return default
+    raise ImproperlyConfigured(f"{name} is {text!r}; use true or false")
 
 
-def env_int(name: str, default: int, *, low: int = 0, high: int = 2**31) -> int:
+def env_int(name: str, default: int, *, low: int = 0, high: int) -> int:
     text = env_str(name)
     try:
         value = int(text) if text else default
@@ -102,11 +100,11 @@ def database_params() -> dict[str, str]:
 
 # Open pages that a process tells of changes.
 EVENT_STREAMS = env_int("EVENT_STREAMS", 500, low=0, high=100_000)
-DEBUG = env_bool("DEBUG", default=False)
+DEBUG = env_bool("DEBUG")
 SECRET_KEY = env_secret("SECRET_KEY", VAR_DIR / "secret_key")
 ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", "")
-HTTPS = env_bool("HTTPS", default=False)
+HTTPS = env_bool("HTTPS")
 
 INSTALLED_APPS = [
     "unfold.apps.BasicAppConfig",
