@@ -54,7 +54,6 @@ def task(request: TeamRequest, task_id: int) -> HttpResponse:
     context = {
         "task": found,
         "account": total,
-        "accounts": [(phase, account) for phase, account in accounts.items() if account.assemblies],
         "bars": draw_account(accounts, total),
         "account_text": account_text(found, accounts, total),
         "checks": list(_checks(found, sums)),
