@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, When
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -44,8 +44,9 @@ def reserve_next(*, team: Team, reviewer: str, skip: Sequence[int] = ()) -> Revi
     """
     _take_turn(team, reviewer)
     now = timezone.now()
-    own = _own_slots(team, reviewer).filter(verdict="", item__state=ItemState.OPEN).exclude(item__in=skip)
-    slot = own.select_for_update(of=("self",), no_key=True).order_by("id").first()
+    own = ReviewSlot.objects.filter(item__team=team, reviewer=reviewer)
+    left = own.filter(verdict="", item__state=ItemState.OPEN).exclude(item__in=skip)
+    slot = left.select_for_update(of=("self",), no_key=True).order_by("id").first()
     slot = slot or _lock_free(team, reviewer, now, skip)
     return None if slot is None else _reserve(slot, reviewer, now)
 
@@ -189,10 +190,6 @@ def _hold(item: ReviewItem) -> ReviewItem:
     if current is None:
         raise NotFound(f"There is no review {item.pk}.")
     return current
-
-
-def _own_slots(team: Team, reviewer: str) -> QuerySet[ReviewSlot]:
-    return ReviewSlot.objects.filter(item__team=team, reviewer=reviewer)
 
 
 def _lock_free(team: Team, reviewer: str, now: datetime, skip: Sequence[int]) -> ReviewSlot | None:

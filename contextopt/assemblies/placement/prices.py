@@ -66,11 +66,6 @@ class PriceBook:
         return resolve_price(model, held[-1] if held else None)
 
 
-def token_price(model: str, day: date) -> TokenPrice | None:
-    """Return what the model charged on that day; None if nobody knows."""
-    return PriceBook().price(model, day)
-
-
 def resolve_price(model: str, entered: EnteredPrice | None) -> TokenPrice | None:
     """Return the entered price, with the package's where it has none."""
     if entered is not None and entered.cache is not None:
@@ -84,7 +79,7 @@ def resolve_price(model: str, entered: EnteredPrice | None) -> TokenPrice | None
 
 def cache_prices(model: str, day: date) -> CachePrices:
     """Return what the model charged for cached tokens on that day. An unknown model has no discount."""
-    price = token_price(model, day)
+    price = PriceBook().price(model, day)
     return UNKNOWN if price is None else price.cache
 
 
