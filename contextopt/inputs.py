@@ -13,12 +13,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from contextopt.errors import FieldProblem
-from contextopt.faults import describe_faults
+from contextopt.faults import WHOLE_INPUT, describe_faults
 from contextopt.limits import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX, TOKENS_MAX
 
 QUERY_MAX = 10_000
 METADATA_DEPTH_MAX = 20
 YEARS_END = datetime(DATE_MAX.year, 1, 1, tzinfo=UTC)
+FAULTS_MAX = 1_000
 INT_MAX = 2**31 - 1
 BIGINT_MAX = 2**63 - 1
 
@@ -143,5 +144,10 @@ class Input(BaseModel):
 
 
 def field_problems(error: ValidationError) -> list[FieldProblem]:
-    """Return each refused field, dotted if nested, with the rules it broke."""
+    """Return each refused field, dotted if nested, with the rules it broke.
+
+    Very many faults are only counted, because listing a million of them takes most of a minute.
+    """
+    if (count := error.error_count()) > FAULTS_MAX:
+        return [FieldProblem(WHOLE_INPUT, f"has {count:,} faults, too many to list")]
     return describe_faults(error.errors(include_url=False))

@@ -1,7 +1,11 @@
 """Reads JSON strictly by RFC 8259: no NaN, no infinities, and no duplicate keys in an object."""
 
 import json
+from dataclasses import dataclass
 from typing import Any, NoReturn
+
+FIELDS_MAX = 500_000
+"""The most fields in all objects of a body. Validating more of them would hold a process for seconds."""
 
 
 class NotFinite(ValueError):
@@ -19,6 +23,13 @@ class DuplicateKey(ValueError):
         self.key = key
 
 
+class TooManyFields(ValueError):
+    """The objects of a body have more fields together than are validated."""
+
+    def __init__(self) -> None:
+        super().__init__(f"must have at most {FIELDS_MAX:,} fields in all its objects")
+
+
 def read_json(text: str) -> Any:
     """Return the value of a JSON text.
 
@@ -32,12 +43,26 @@ def read_json(text: str) -> Any:
 
 
 def check_keys(body: bytes) -> None:
-    """Refuse a JSON text in which an object has a key twice, without keeping its values.
+    """Check the keys of a JSON text without keeping its values.
 
     Raises:
-        DuplicateKey: names the key.
+        DuplicateKey: an object has a key twice.
+        TooManyFields: there are more than are validated.
     """
-    _CHECKER.decode(body.decode())
+    json.JSONDecoder(object_pairs_hook=_Keys().check).decode(body.decode())
+
+
+@dataclass
+class _Keys:
+    """The keys of one text: how many there were so far."""
+
+    count: int = 0
+
+    def check(self, pairs: list[tuple[str, Any]]) -> None:
+        self.count += len(pairs)
+        if self.count > FIELDS_MAX:
+            raise TooManyFields
+        _refuse_duplicate(pairs)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -60,4 +85,3 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
-_CHECKER = json.JSONDecoder(object_pairs_hook=_refuse_duplicate)

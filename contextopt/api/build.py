@@ -8,6 +8,8 @@ from django.utils.csp import CSP
 from django.views.decorators.csp import csp_override
 from django.views.decorators.gzip import gzip_page
 from ninja import NinjaAPI, Swagger
+from ninja.errors import ValidationError as RequestInvalid
+from ninja.errors import ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
 from pydantic import TypeAdapter
 
@@ -35,6 +37,8 @@ from contextopt.api.protocol.reach import confine
 from contextopt.api.protocol.reference import complete, read_reference
 from contextopt.api.protocol.refusals import refusals_json, refusals_of
 from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
+from contextopt.errors import InvalidInput
+from contextopt.inputs import FAULTS_MAX, field_problems
 
 DESCRIPTION = """\
 Contextopt decides what goes into a prompt, within a token budget, and logs every decision.
@@ -89,6 +93,15 @@ class ContextApi(NinjaAPI):
             for method, operation in methods.items():
                 _describe(operation, method.upper(), is_repeatable=operation["operationId"] in secured)
         complete(schema, read_reference(self.folders()))
+
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext[Any]]
+    ) -> RequestInvalid:
+        """Return all faults of a request by name. Raise InvalidInput if there are too many."""
+        for context in error_contexts:
+            if context.pydantic_validation_error.error_count() > FAULTS_MAX:
+                raise InvalidInput(field_problems(context.pydantic_validation_error))
+        return super().validation_error_from_error_contexts(error_contexts)
 
     def folders(self) -> list[Path]:
         """Return the folders of the registered endpoints, where their words and examples are."""

@@ -24,10 +24,10 @@ from contextopt.api.protocol.outputs import (
     revision_json,
 )
 from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.protocol.problems import FieldError, describe_errors
+from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.api.protocol.reach import within_spaces
 from contextopt.assemblies.purge import purge_record
-from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
+from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text, field_problems
 from contextopt.lookups import find_one
 from contextopt.models import Record, RecordRevision, Scope, Space
 from contextopt.paging import by_moment, by_number
@@ -85,7 +85,7 @@ def read_row(value: object) -> RecordIn | RefusedRow:
     try:
         return RecordIn.model_validate(value)
     except ValidationError as error:
-        return RefusedRow(describe_errors(error.errors(include_url=False)))
+        return RefusedRow(field_errors(field_problems(error)))
 
 
 type Row = Annotated[

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import ContextoptError
-from contextopt.faults import NAME_MAX, NAMED_MAX, describe_faults
+from contextopt.faults import NAME_MAX
+from contextopt.inputs import field_problems
 from contextopt.locks import is_about_deleted
 from memory.mcp import tools
 from memory.mcp.answers import NAME, TITLE, VERSION, answer, one_line
@@ -121,8 +122,7 @@ def _guarded(tool: Callable[..., str]) -> Callable[..., CallToolResult]:
 
 def _explain(error: BaseException) -> str:
     if isinstance(error, ValidationError):
-        faults = describe_faults(error.errors(include_url=False))
-        return "; ".join(f"{fault.field}: {fault.message}" for fault in faults[:NAMED_MAX])
+        return "; ".join(f"{fault.field}: {fault.message}" for fault in field_problems(error))
     return str(error)
 
 

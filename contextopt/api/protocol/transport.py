@@ -20,11 +20,13 @@ from contextopt.api.protocol.problems import BodyTooLarge, MalformedBody, Unsupp
 from contextopt.errors import InvalidInput
 from contextopt.faults import NAME_MAX
 from contextopt.inputs import has_surrogate
-from contextopt.strictjson import DuplicateKey, check_keys
+from contextopt.strictjson import DuplicateKey, TooManyFields, check_keys
 
 API_PREFIX = "/api/"
 VERSION_PREFIX = "/api/v1/"
 GZIP_WINDOW_BITS = 31
+# After each member, zlib copies all that follows.
+GZIP_MEMBERS_MAX = 100
 type JsonPath = tuple[str, ...]
 
 
@@ -140,10 +142,12 @@ def unpack(request: HttpRequest) -> bytes:
 
 
 def gunzip(packed: bytes, *, limit: int) -> bytes:
-    """Unpack one or more gzip members, stopping at the limit."""
+    """Unpack up to a hundred gzip members, stopping at the limit."""
     parts: list[bytes] = []
     size = 0
     while packed:
+        if len(parts) == GZIP_MEMBERS_MAX:
+            raise MalformedBody(f"The body has more than {GZIP_MEMBERS_MAX} gzip members.")
         unpacker = zlib.decompressobj(GZIP_WINDOW_BITS)
         try:
             part = unpacker.decompress(packed, limit - size + 1)
@@ -163,7 +167,8 @@ def read_json(body: bytes) -> Any:
     """Return the JSON value of a body.
 
     Raises:
-        InvalidInput: it is JSON, but an object has a duplicate key, or a text or number cannot be stored.
+        InvalidInput: it is JSON, but an object has a duplicate key, there are too many keys, or a text or
+            number cannot be stored.
         MalformedBody: it is not JSON.
     """
     try:
@@ -171,7 +176,7 @@ def read_json(body: bytes) -> Any:
     except ValueError as error:
         malformed = MalformedBody(f"The body is not JSON: {error}.")
     else:
-        refuse_duplicates(body)
+        refuse_keys(body)
         return value
     # Python's parser accepts the cases that RFC 8259 leaves open, so that the invalid field can be named.
     try:
@@ -183,11 +188,14 @@ def read_json(body: bytes) -> Any:
     raise malformed
 
 
-def refuse_duplicates(body: bytes) -> None:
+def refuse_keys(body: bytes) -> None:
+    """Raise InvalidInput if an object has a key twice, or all of them have too many."""
     try:
         check_keys(body)
     except DuplicateKey as error:
         raise InvalidInput.of(error.key[:NAME_MAX], str(error)) from None
+    except TooManyFields as error:
+        raise InvalidInput.of("body", str(error)) from None
 
 
 def find_unstorable(value: Any) -> Iterator[tuple[JsonPath, str]]:

@@ -10,10 +10,13 @@ from django.db import OperationalError, connection
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.transport import find_unstorable
 from contextopt.models import Record
+from contextopt.strictjson import FIELDS_MAX
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
+from tests.speed import within
 
 RECORDS = "/spaces/support/records"
+MANY = {f"f{index}": 1 for index in range(100_000)}
 
 
 def nested(depth: int) -> str:
@@ -204,6 +207,39 @@ def test_many_unknown_fields_are_not_all_echoed(api, space):
     assert len(response.content) < 50_000
 
 
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        (RECORDS, {"title": "x", **MANY}),
+        ("/repos", {"name": "shop", "files": MANY}),
+        (f"{RECORDS}/bulk", {"records": [{"title": "x"}], **MANY}),
+    ],
+    ids=["record", "files", "records"],
+)
+def test_very_many_faults_are_counted_and_not_listed(api, space, path, data):
+    with within(seconds=2):
+        response = api.post(path, data)
+    assert response.status_code == 422
+    assert response.json()["detail"] == "body: has 100,000 faults, too many to list"
+    assert not Record.objects.exists()
+
+
+def test_very_many_faults_of_one_row(api, space):
+    with within(seconds=2):
+        response = api.post(f"{RECORDS}/bulk", {"records": [{"title": "x", **MANY}, {"title": "y"}]})
+    assert response.status_code == 200
+    [refused, _] = response.json()["results"]
+    assert refused["errors"] == [{"field": "body", "message": "has 100,000 faults, too many to list"}]
+    assert Record.objects.get().title == "y"
+
+
+def test_a_body_of_too_many_fields_is_not_read(api, space):
+    metadata = {f"f{index}": 1 for index in range(FIELDS_MAX)}
+    response = api.post(RECORDS, {"title": "x", "metadata": metadata})
+    assert response.status_code == 422
+    assert response.json()["detail"] == "body: must have at most 500,000 fields in all its objects"
+
+
 @pytest.mark.parametrize("path", ["/nowhere", "/spaces/", "/records", "/"])
 def test_unknown_address(nobody, path):
     response = nobody.get(path)
@@ -279,6 +315,12 @@ class TestPackedBody:
     def test_bomb_in_many_members(self, api, space):
         response = self.post(api, gzip.compress(b" " * 2**20) * 40)
         assert response.status_code == 413
+
+    def test_very_many_members(self, api, space):
+        with within(seconds=2):
+            response = self.post(api, gzip.compress(b"") * 200_000)
+        assert response.status_code == 400
+        assert fields_of(response) == {"body"}
 
     def test_stranger_cannot_make_it_unpack(self, nobody, space):
         assert self.post(nobody, gzip.compress(b" " * 40 * 2**20)).status_code == 401
