@@ -19,7 +19,6 @@ _WORDS: Mapping[str, str] = {
     "extra_forbidden": "is not a known field",
     "string_type": "must be text",
     "string_unicode": "must be text without lone surrogates",
-    "string_pattern_mismatch": "must match the pattern {pattern}",
     "dict_type": _OBJECT,
     "model_type": _OBJECT,
     "model_attributes_type": _OBJECT,
@@ -44,6 +43,12 @@ _WORDS: Mapping[str, str] = {
     "less_than": "must be less than {lt:,}",
     "less_than_equal": "must be at most {le:,}",
     "literal_error": "must be {expected}",
+}
+_PATTERNS: Mapping[str, str] = {
+    r"^[a-zA-Z0-9_-]+$": "must contain only the letters A to Z, digits, hyphens and underscores",
+    r"^[A-Za-z0-9_][A-Za-z0-9._-]*$": "must contain only the letters A to Z, digits, dots, hyphens and "
+    "underscores, and begin with neither a dot nor a hyphen",
+    r"^[0-9a-f]{64}$": "must be 64 digits from 0 to 9 and a to f",
 }
 # If a value may have several types, pydantic adds the type to the place of the fault. Our own unions have
 # names in angle brackets.
@@ -78,9 +83,17 @@ def describe_rule(error: Mapping[str, Any]) -> str:
     kind, limits = error["type"], error.get("ctx", {})
     if kind in ("too_long", "too_short", "string_too_long", "string_too_short"):
         return _describe_size(limits)
+    if kind == "string_pattern_mismatch":
+        pattern = limits["pattern"]
+        return _PATTERNS.get(pattern, f"must match the pattern {pattern}")
     if words := _WORDS.get(kind):
-        return words.format(**limits)
+        return words.format(**{name: _plain(limit) for name, limit in limits.items()})
     return str(error["msg"]).removeprefix("Value error, ")
+
+
+def _plain(limit: Any) -> Any:
+    """Return a whole number without its decimals: 1 for 1.0."""
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
 def _describe_size(limits: Mapping[str, Any]) -> str:
