@@ -83,8 +83,9 @@ def _lines(result: AssemblyResult, context_id: int | None, *, is_brief: bool) ->
         yield f"To see the {stats.records_dropped:,} dropped, call search with dropped_from={context_id}."
     seen = [str(block.id) for block in result.placed.kept]
     if seen and not is_brief:
+        named = f"context{'' if len(seen) == 1 else 's'} {', '.join(seen)}"
         yield (
-            f"Some are in contexts {', '.join(seen)} of this conversation and not repeated. "
+            f"Some are in {named} of this conversation and not repeated. "
             "Without conversation you get them again."
         )
     if result.text:

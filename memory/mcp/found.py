@@ -39,7 +39,7 @@ def find_hits(caller: Caller, query: str, space: str, *, limit: int, max_tokens:
         request = request.for_records()
     found = find(team=caller.team, request=request, now=timezone.now())
     note = " Only words were searched: the embedding model is down." if found.degraded else ""
-    return _fit(map(_describe_hit, found.results), len(found.results), "hits", note, max_tokens)
+    return _fit(map(_describe_hit, found.results), len(found.results), "hit", note, max_tokens)
 
 
 def find_dropped(caller: Caller, assembly_id: int, *, limit: int, max_tokens: int) -> str:
@@ -55,15 +55,16 @@ def find_dropped(caller: Caller, assembly_id: int, *, limit: int, max_tokens: in
     kept = [(records[record_id], reason) for record_id, reason in reasons.items() if record_id in records]
     blocks = (_describe_dropped(record, reason) for record, reason in kept[:limit])
     note = f" Of {assembly.records_dropped:,} dropped, best first."
-    return _fit(blocks, min(limit, len(kept)), "dropped records", note, max_tokens)
+    return _fit(blocks, min(limit, len(kept)), "dropped record", note, max_tokens)
 
 
-def _fit(blocks: Iterator[str], count: int, what: str, note: str, max_tokens: int) -> str:
+def _fit(blocks: Iterator[str], count: int, thing: str, note: str, max_tokens: int) -> str:
     tokenizer: Tokenizer = get_tokenizer(ENCODING)
 
     def head(shown: int) -> str:
-        more = f" {count - shown} more do not fit." if shown < count else ""
-        return f"{shown} {what}.{note}{more} {QUOTED if shown else ''}".rstrip()
+        left = count - shown
+        more = f" {left} more {'does' if left == 1 else 'do'} not fit." if left else ""
+        return f"{shown} {thing}{'' if shown == 1 else 's'}.{note}{more} {QUOTED if shown else ''}".rstrip()
 
     return fit_blocks(head, blocks, max_tokens, tokenizer)
 

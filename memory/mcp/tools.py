@@ -8,12 +8,12 @@ from contextopt.agents.inputs import PLAN_MAX, ErrorText, Files, Phase
 from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.conversations import held_blocks
-from contextopt.assemblies.replay.expected import EXPECTED_MAX
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.engine.placement.choice import APPEND
 from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.limits import TOKENS_MAX
 from contextopt.lookups import find_one
+from contextopt.models import Assembly
 from contextopt.spaces.inputs import Tags, Title, Type
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import COMMENT_MAX, RATER_MAX, REASON_MAX
@@ -25,6 +25,7 @@ from memory.mcp.found import find_dropped, find_hits
 from memory.mcp.kept import keep_memory, keep_record
 from memory.mcp.steps import build_task_step, describe_failure
 from memory.memories.inputs import Content
+from memory.questions.inputs import ExpectedId
 from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn
 
 TOKENS_MIN = 200
@@ -69,9 +70,7 @@ def search(
 
 def explain(
     context: Annotated[Id, Field(description="ID from get_context")],
-    record: Annotated[
-        Text, Field(min_length=1, max_length=EXPECTED_MAX, description="ID or SOURCE:EXTERNAL_ID")
-    ],
+    record: Annotated[ExpectedId, Field(description="ID or SOURCE:EXTERNAL_ID")],
 ) -> str:
     """Say why a context holds a record or lacks it: the step that lost it, its rank and score."""
     return explain_context(current(), context, record)
@@ -141,8 +140,9 @@ def feedback(
     """Say whether a context helped to answer. A new vote of the same rater replaces the old one."""
     caller = current()
     caller.check_write()
-    if caller.limited_to is not None:
-        find_one(caller.contexts().filter(pk=context), f"assembly {context}")
+    # Steps of tasks belong to no space.
+    rows = Assembly.objects.of(caller.team) if caller.limited_to is None else caller.contexts()
+    find_one(rows.filter(pk=context), f"context {context}")
     vote = give_feedback(
         team=caller.team,
         subject=SubjectIn(assembly_id=context),

@@ -31,7 +31,7 @@ def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], 
         raise InvalidInput.of(field, "give a record's id, or SOURCE:EXTERNAL_ID")
     matches = list(records.filter(_by_identity(expected), space=assembly.space_id).order_by("pk")[:3])
     if not matches:
-        raise NotFound(f"There is no record {expected[:80]!r} in the space of assembly {assembly.pk}.")
+        raise NotFound(f"There is no record {expected[:80]!r} in the space of this context.")
     if len(matches) > 1:
         named = ", ".join(f"{one.pk} ({one.source!r}, {one.external_id!r})" for one in matches)
         raise InvalidInput.of(field, f"names more than one record; give the id: {named}"[:400])

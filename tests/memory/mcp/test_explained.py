@@ -17,6 +17,7 @@ def test_a_dropped_record_is_explained(door: Door, space: Space) -> None:
     assert lines[2].startswith(f"Record {lost['id']}. ")
     assert lines[3].startswith("> Note ")
     assert text_of(door.call("explain", context=made.id, record=str(lost["id"]))) == said
+    assert text_of(door.call("explain", context=made.id, record=lost["id"])) == said
 
 
 def test_a_title_cannot_pose_as_an_answer(door: Door, space: Space) -> None:

@@ -176,6 +176,8 @@ def test_a_key_that_may_only_read_writes_nothing(
         ("feedback", {"context": 1, "rating": "sideways"}, "rating: must be 'up' or 'down'"),
         ("explain", {"context": 1, "record": ""}, "record: must have at least 1 character"),
         ("explain", {"context": 1, "record": "1"}, "There is no context 1."),
+        ("explain", {"context": 1, "record": 1}, "There is no context 1."),
+        ("feedback", {"context": 1, "rating": "up"}, "There is no context 1."),
         ("persuade", {}, "There is no tool 'persuade'"),
     ],
 )
@@ -185,6 +187,16 @@ def test_errors_name_the_argument(
     answer = door.call(name, **arguments)
     assert answer.is_error
     assert text_of(answer).startswith(named)
+
+
+def test_what_is_found_and_left_out_is_counted(door: Door, space: Space) -> None:
+    assert text_of(door.call("search", query="lock", space="support")).startswith("1 hit. Lines")
+    factories.make_record(space, title="The lock", notes="lock " * 200)
+    factories.make_record(space, title="A lock", notes="lock " * 200)
+    said = text_of(door.call("search", query="lock", space="support"))
+    assert said.startswith("3 hits. Lines")
+    said = text_of(door.call("search", query="lock", space="support", limit=2, max_tokens=400))
+    assert said.startswith("1 hit. 1 more does not fit. Lines")
 
 
 def test_who_repeats_a_call_keeps_one_record_and_one_vote(door: Door, space: Space) -> None:
