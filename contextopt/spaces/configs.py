@@ -228,8 +228,23 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
     try:
         return add(space=space, created_by=created_by, note=data.note, **given_settings(data))
     except ValidationError as error:
-        problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
-        raise InvalidInput(problems) from error
+        raise _named(error) from error
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that no assembly could work with, without storing them.
+
+    Raises:
+        InvalidInput: the error names the setting.
+    """
+    try:
+        ContextConfig(**settings).clean()
+    except ValidationError as error:
+        raise _named(error) from error
+
+
+def _named(error: ValidationError) -> InvalidInput:
+    return InvalidInput([FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()])
 
 
 def given_settings(data: SettingsIn) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from contextopt.jobs import run_after_commit
 from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
 from contextopt.models import ContextConfig, Space, Team
-from contextopt.spaces.configs import SETTINGS, find_config, given_settings, settings_of
+from contextopt.spaces.configs import SETTINGS, check_settings, find_config, given_settings, settings_of
 from memory.questions.inputs import EvaluationIn
 from memory.questions.measures import measure_question
 from memory.questions.models import (
@@ -76,15 +76,17 @@ def request_evaluation(*, question_set: QuestionSet, data: EvaluationIn, actor: 
 
     Raises:
         NotFound: the space has no such version.
-        InvalidInput: a setting is null that must have a value.
+        InvalidInput: a setting is null that must have a value, or no assembly could work with it.
         Conflict: the set has no questions.
     """
     space = question_set.space
     config = find_config(space, data.config_version) if data.config_version else space.configs.active().get()
     changes = given_settings(data.settings) if data.settings else {}
+    settings = {**settings_of(config), **changes}
+    check_settings(settings)
     return start_evaluation(
         question_set=question_set,
-        settings={**settings_of(config), **changes},
+        settings=settings,
         config_version=None if changes else config.version,
         context_tokens=data.context_tokens,
         actor=actor,

@@ -9,7 +9,7 @@ from benchmarks.retrieval.evidence import Context, measure_context
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.purge import purge_record
-from contextopt.errors import Conflict
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, only_here
 from contextopt.models import Assembly
 from contextopt.spaces.configs import draft_settings, publish_settings, settings_of
@@ -144,6 +144,20 @@ def test_settings_that_no_context_can_be_assembled_with_fail(questions) -> None:
     EVALUATIONS.complete(broken)
     assert broken.state == EvaluationState.FAILED
     assert broken.error
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"encoding": "klingon"}, "encoding"),
+        ({"total_tokens": 1_000, "response_tokens": 2_000}, "total_tokens"),
+    ],
+)
+def test_settings_that_could_not_be_published_are_not_evaluated(questions, settings, field) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        run(questions, settings=ConfigIn(**settings))
+    assert [problem.field for problem in caught.value.problems] == [field]
+    assert not questions.evaluations.exists()
 
 
 def test_goes_on_where_it_was_left(space, questions) -> None:
