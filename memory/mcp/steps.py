@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextopt.agents.inputs import DiagnosisIn
 from contextopt.engine.agents.retries import IMPLEMENTATION_ERROR
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import InvalidInput
 from memory.mcp.answers import QUOTED, count_result, one_line
 from memory.mcp.callers import Caller
 from memory.mcp.contexts import LONGEST_ID
@@ -16,8 +17,14 @@ from memory.steps.results import StepResult
 def describe_failure(
     error: str, root_cause: str, plan: str, files: Mapping[str, str | None]
 ) -> StepFailureIn | None:
-    """Return the failed attempt that the arguments tell of, or None without an error and a cause."""
+    """Return the failed attempt that the arguments tell of, or None without an error and a cause.
+
+    Raises:
+        InvalidInput: a plan or files are given without either.
+    """
     if not error and not root_cause:
+        if plan or files:
+            raise InvalidInput.of("plan" if plan else "files", "give error or root_cause with it")
         return None
     diagnosis = DiagnosisIn(root_cause=root_cause or IMPLEMENTATION_ERROR)
     return StepFailureIn(error=error, plan=plan, diagnosis=diagnosis, files=dict(files))

@@ -88,6 +88,8 @@ def test_a_task_that_stops_is_sent_nothing(door: Door, team: Team) -> None:
         ({"task": "x", "phase": "dreaming"}, "phase: there is no phase 'dreaming'"),
         ({"task": "x", "repository": "nowhere"}, "There is no repository 'nowhere'."),
         ({"task": "x", "space": "nowhere"}, "There is no space 'nowhere'."),
+        ({"task": "x", "plan": "Round once"}, "plan: give error or root_cause with it"),
+        ({"task": "x", "files": {"a.py": "X = 1"}}, "files: give error or root_cause with it"),
         ({"task": "x", "max_tokens": 10}, "max_tokens: must be at least 200"),
         ({"task": "x", "budget": 10}, "budget: is not an argument of task_step."),
     ],
