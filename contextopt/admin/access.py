@@ -96,7 +96,9 @@ class AdminKeeper(BaseAdmin):
         self, objs: Sequence[Model], request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         named, counts, forbidden, protected = super().get_deleted_objects(objs, request)
-        last = find_last_admins(_ids(self.memberships_of(objs)))
+        # Only a POST has a transaction, which keeps the teams locked until the rows are gone.
+        with transaction.atomic():
+            last = find_last_admins(_ids(self.memberships_of(objs)))
         return named, counts, forbidden, [*protected, *(f"{member}. {LAST_ADMIN}" for member in last)]
 
 
@@ -150,6 +152,7 @@ class TeamAdmin(OwnerAdmin):
     # Also orders the choices in other forms, which load in pages.
     ordering = ("name",)
     search_fields = ("name", "slug")
+    fields = ("name", "slug", "time_zone")
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
     inlines = (MembershipInline,)
 

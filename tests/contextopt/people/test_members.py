@@ -126,6 +126,14 @@ class TestInTheAdmin:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_the_admin_asks_before_it_deletes_a_member_or_user(root: Client, owner: User, teammate: User) -> None:
+    member = teammate.memberships.get()
+    for address in (f"membership/{member.pk}", f"user/{member.user_id}"):
+        assert "Are you sure" in root.get(f"{ADMIN}/{address}/delete/").content.decode()
+    assert LAST_ADMIN in root.get(f"{ADMIN}/user/{owner.pk}/delete/").content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
 class TestAtOnce:
     """Two admins take each other's role away, each in a different way."""
 
