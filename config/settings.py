@@ -255,6 +255,8 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
 USE_THOUSAND_SEPARATOR = True
+# The folder of a language has formats that differ from Django's.
+FORMAT_MODULE_PATH = "config"
 
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"

@@ -1,5 +1,7 @@
 """The admin as a whole: every model has its pages, and only staff get in."""
 
+from datetime import UTC, datetime
+
 import pytest
 from django.apps import apps
 from django.contrib import admin
@@ -36,6 +38,7 @@ from contextopt.models import (
     SpaceHour,
     StoredResponse,
     Task,
+    Team,
     Throttle,
 )
 from tests import factories
@@ -140,3 +143,10 @@ def test_count_is_bounded(space, monkeypatch):
     for _ in range(4):
         factories.make_record(space)
     assert base.BoundedPaginator(Record.objects.order_by("-id"), 50).count == 2
+
+
+def test_times_are_those_of_a_24_hour_clock(root):
+    moment = datetime(2026, 3, 1, 15, 4, tzinfo=UTC)
+    team = factories.make_team("clock")
+    Team.objects.filter(pk=team.pk).update(created_at=moment)
+    assert "1 Mar 2026, 15:04" in root.get(page(Team, "changelist")).content.decode()
