@@ -56,7 +56,12 @@ def test_from_a_downvote_to_a_published_draft(
     page.get_by_role("button", name="Start backtest").click()
 
     expect(page.get_by_role("heading", name="and more of the evidence kept")).to_be_visible()
-    expect(page.locator("#plot-tokens .bars")).to_have_count(2)
+    plot = page.locator("#plot-changes")
+    expect(plot.locator(".bars path").first).to_be_visible()
+    plot.press("End")
+    expect(plot.locator(".hoverlayer")).to_contain_text("more")
+    plot.press("Enter")
+    expect(page.get_by_role("link", name="remove this filter")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("button", name="Evaluate v3").click()
     expect(page.locator("#proof")).to_contain_text("1 question found more, 0 less")

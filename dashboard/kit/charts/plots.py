@@ -101,9 +101,9 @@ def with_legend(plot: Plot) -> Plot:
     longest = max((len(trace.get("name", "")) for trace in plot.traces), default=0)
     legend = {
         "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom",
-        # By itself, Plotly would put each name on a line of its own. A letter is half as wide as high.
+        # By itself, Plotly would put each name on a line of its own. Most letters are narrower than this.
         "font": {"color": "var(--ink-2)", "size": LEGEND_PX},
-        "entrywidth": longest * LEGEND_PX / 2,
+        "entrywidth": longest * LEGEND_PX * 0.6,
         "itemclick": False, "itemdoubleclick": False,
     }  # fmt: skip
     plot.update_layout(showlegend=True, legend=legend, margin={"t": 34})

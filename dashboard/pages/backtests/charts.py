@@ -80,7 +80,8 @@ def changes_figure(changes: Sequence[int]) -> Plot:
         bar(
             name=name,
             x=[step.label for step in held],
-            y=[step.contexts for step in held],
+            # The arrow keys pass over null.
+            y=[step.contexts or None for step in held],
             customdata=[f"?least={step.least}&most={step.most}#rows" for step in held],
             text=[step.words for step in held],
             textposition="none",
@@ -91,7 +92,7 @@ def changes_figure(changes: Sequence[int]) -> Plot:
         if held
     ]
     plot = with_legend(Plot(traces, bare_layout()))
-    plot.update_layout(margin={"l": 52, "r": 16, "b": 48}, bargap=0.1, barmode="overlay", hovermode="closest")
+    plot.update_layout(margin={"l": 52, "r": 16, "b": 48}, bargap=0.1, barmode="overlay", hovermode="x")
     plot.update_xaxes(
         type="category", nticks=7, tickangle=0, title={"text": "change in tokens", "standoff": 8}
     )
