@@ -292,6 +292,18 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 
+/* A poll leaves details as open or closed as the reader left them. */
+const unfolded = new Map();
+document.addEventListener("toggle", ({ target }) => {
+  if (target.matches("details[id]")) unfolded.set(target.id, target.open);
+}, true);
+document.addEventListener("htmx:afterSwap", () => {
+  for (const [id, isOpen] of unfolded) {
+    const details = document.getElementById(id);
+    if (details) details.open = isOpen;
+  }
+});
+
 /* A popover closes like a menu: on Escape, on a click outside, or when another one opens. */
 function closePopovers(kept) {
   for (const popover of document.querySelectorAll("details.popover[open]")) {
