@@ -67,6 +67,14 @@ def test_a_reload_would_create_another_key(owner_client: Client) -> None:
     assert not ApiKey.objects.exists()
 
 
+def test_only_editors_are_led_to_the_import(
+    owner_client: Client, teammate_client: Client, space: Space
+) -> None:
+    link = f"/spaces/{space.slug}/import/"
+    assert link in owner_client.get(URL).content.decode()
+    assert link not in teammate_client.get(URL).content.decode()
+
+
 def test_readers_are_told_why_they_cannot_create_keys(teammate_client: Client, team: Team) -> None:
     html = teammate_client.get(URL).content.decode()
     assert "Only admins can create keys. Your role is viewer" in html

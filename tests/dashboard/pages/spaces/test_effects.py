@@ -71,6 +71,14 @@ def test_a_wrong_field_is_corrected_first(owner_client: Client, filled: Space) -
     assert "Correct the fields to see the effect" in effect_of(owner_client, filled, max_records=0)
 
 
+def test_readers_change_nothing_and_see_no_effect(
+    owner_client: Client, teammate_client: Client, filled: Space
+) -> None:
+    address = f"/spaces/{filled.slug}/settings/"
+    assert 'id="effect"' in owner_client.get(address).content.decode()
+    assert 'id="effect"' not in teammate_client.get(address).content.decode()
+
+
 def test_a_space_without_requests_says_so(owner_client: Client, filled: Space) -> None:
     assert "no requests yet" in effect_of(owner_client, filled)
 
