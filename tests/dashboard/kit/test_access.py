@@ -71,6 +71,17 @@ def test_what_does_not_exist_is_a_404_page(owner_client: Client, space: Space) -
         assert "Not found" in response.content.decode()
 
 
+def test_a_member_of_several_teams_may_look_in_another(
+    owner: User, owner_client: Client, team: Team, other_team: Team
+) -> None:
+    words = f"Your current team is {team.name}."
+    assert words not in owner_client.get("/nowhere/").content.decode()
+    Membership.objects.create(team=other_team, user=owner, role=Role.VIEWER)
+    space = factories.make_space(other_team, "theirs")
+    html = owner_client.get(f"/spaces/{space.slug}/").content.decode()
+    assert "Not found" in html and words in html
+
+
 def test_keys_of_others_stay(outsider_client: Client, team: Team) -> None:
     key = factories.make_key(team)[0]
     outsider_client.post(reverse("dashboard:key_revoke", args=[key.pk]))
