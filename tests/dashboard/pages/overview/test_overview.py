@@ -328,6 +328,11 @@ def test_a_month_without_a_full_day_is_not_projected(space: Space) -> None:
     assert month.projected == month.so_far == 100
 
 
+def test_the_last_hours_say_when_they_began(owner_client: Client, logged: Space) -> None:
+    assert "14 Jun 2026, 13:00 – 15 Jun 2026, 12:00, " in html_of(owner_client, "/?range=24h")
+    assert "9 Jun 2026 – 15 Jun 2026, 12:00, " in html_of(owner_client, "/?range=7d")
+
+
 def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) -> None:
     html_of(owner_client, "/")
     assert "Liked" not in html_of(owner_client, "/")
