@@ -17,6 +17,7 @@ from django.utils.functional import cached_property
 from contextopt.people.ways import Way
 
 KEY_PREFIX = "ctx_"
+DEFAULT_TEAM = "default"
 # Write a key's last use at most this often, so that reading rarely costs a write.
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 
@@ -33,7 +34,7 @@ class User(AbstractUser):
 class TeamQuerySet(models.QuerySet["Team"]):
     def ensure_default(self) -> "Team":
         """Return the team that commands use by default, creating it if it is missing."""
-        team, _ = self.get_or_create(slug="default", defaults={"name": "Default team"})
+        team, _ = self.get_or_create(slug=DEFAULT_TEAM, defaults={"name": "Default team"})
         return team
 
     def visible_to(self, user: User) -> Self:
@@ -53,6 +54,11 @@ class Team(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def command_option(self) -> str:
+        """The option with which commands work on this team; they need none for the default one."""
+        return "" if self.slug == DEFAULT_TEAM else f" --team {self.slug}"
 
     def lock(self) -> None:
         """Let others who lock the team, and its deletion, wait until the transaction ends.

@@ -109,7 +109,11 @@ def _tabs(request: TeamRequest, signal: Signal, secret: str = "") -> dict[str, A
     space = spaces[0] if spaces else None
     address = request.build_absolute_uri(reverse("dashboard:overview")).rstrip("/")
     tabs = fill_tabs(
-        address=address, space=space.slug if space else FIRST_SPACE, question=QUESTION, secret=secret
+        address=address,
+        space=space.slug if space else FIRST_SPACE,
+        question=QUESTION,
+        team=request.team,
+        secret=secret,
     )
     first = signal.first
     return {

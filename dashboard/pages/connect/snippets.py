@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from contextopt.models import Team
 from contextopt.people.ways import Way
 
 KEY_VARIABLE = "CONTEXTOPT_KEY"
@@ -36,12 +37,13 @@ class WayTab:
     snippets: tuple[Snippet, ...]
 
 
-def fill_tabs(*, address: str, space: str, question: str, secret: str = "") -> list[WayTab]:
+def fill_tabs(*, address: str, space: str, question: str, team: Team, secret: str = "") -> list[WayTab]:
     """Return the tabs of all ways. Without the key's secret, snippets read it from the environment."""
     values = {
         "address": address,
         "space": space,
         "question": question,
+        "team": team.command_option,
         "key": secret or f"${KEY_VARIABLE}",
         "secret": secret or "…",
         "argument": f', "{secret}"' if secret else "",

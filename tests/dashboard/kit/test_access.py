@@ -1,10 +1,14 @@
 """Log-in, teams, and pages that don't exist."""
 
+import re
+
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
 from contextopt.models import ApiKey, Membership, Role, Space, Team, User
+from contextopt.people.models import DEFAULT_TEAM
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
 
@@ -80,6 +84,20 @@ def test_a_member_of_several_teams_may_look_in_another(
     space = factories.make_space(other_team, "theirs")
     html = owner_client.get(f"/spaces/{space.slug}/").content.decode()
     assert "Not found" in html and words in html
+
+
+@pytest.mark.parametrize("page", ["overview", "spaces", "search", "chat", "tasks", "repositories", "connect"])
+def test_commands_name_every_team_but_the_default_one(page: str, owner_client: Client, team: Team) -> None:
+    address = reverse(f"dashboard:{page}")
+    assert f" --team {team.slug}" in unfilled(owner_client.get(address))
+    Team.objects.filter(pk=team.pk).update(slug=DEFAULT_TEAM)
+    html = unfilled(owner_client.get(address))
+    assert "manage.py" in html and "--team" not in html
+
+
+def unfilled(response: HttpResponse) -> str:
+    """Return the page without the marks around what was filled in."""
+    return re.sub(r"</?span[^>]*>", "", response.content.decode())
 
 
 def test_keys_of_others_stay(outsider_client: Client, team: Team) -> None:
