@@ -21,8 +21,9 @@ from dashboard.kit.charts.plots import (
     wall_clock,
 )
 from dashboard.kit.formats import percent, whole
-from dashboard.kit.periods import Bucket, Period
+from dashboard.kit.periods import Period
 from dashboard.pages.agents.phasefigures import OTHERS, PhaseFigures, PhaseSeries
+from dashboard.pages.overview.charts import bucket_query
 
 # Each default phase has its own colour, the same in every period.
 COLOURS = (
@@ -31,7 +32,8 @@ COLOURS = (
 OTHERS_COLOUR = "var(--response)"
 OTHERS_DASH = "solid"
 
-type PhaseLink = Callable[[str, Bucket], str]
+# Returns the beginning of the URLs of a phase's filtered contexts; a bucket ends them.
+type PhaseRows = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +52,24 @@ class PhaseLine:
 
 @dataclass(frozen=True)
 class PhaseData:
-    """The data of a figure; `link` returns the URL of the filterings of a phase and bucket."""
+    """The data of a figure, with the addresses of its phases' filtered contexts."""
 
     period: Period
     lines: tuple[PhaseLine, ...]
-    link: PhaseLink
+    rows: PhaseRows
 
     @classmethod
-    def of(cls, series: PhaseSeries, link: PhaseLink) -> "PhaseData":
-        return cls(series.period, tuple(_lines(series)), link)
+    def of(cls, series: PhaseSeries, rows: PhaseRows) -> "PhaseData":
+        return cls(series.period, tuple(_lines(series)), rows)
 
     @cached_property
     def moments(self) -> list[str]:
         return wall_clock(self.period)
 
     @cached_property
-    def links(self) -> dict[str, list[str]]:
-        """The URLs of each line's points, by phase."""
-        buckets = self.period.buckets
-        return {line.phase: [self.link(line.phase, bucket) for bucket in buckets] for line in self.lines}
+    def spans(self) -> list[str]:
+        """The buckets as query strings."""
+        return [bucket_query(bucket) for bucket in self.period.buckets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def saved_figure(data: PhaseData) -> Plot:
     bars = [
         bar(
             name=plain(line.name), x=data.moments, y=[_saved(point) for point in line.points],
-            customdata=data.links[line.phase],
+            customdata=data.spans, meta={"rows": data.rows(line.phase)},
             marker={"color": line.colour, "opacity": [*([1.0] * (len(line.points) - 1)), last]},
         )
         for line in data.lines
@@ -161,7 +162,7 @@ def _line(data: PhaseData, line: PhaseLine) -> Json:
     marker: dict[str, Any] = {"color": line.colour, "size": 5}
     return scatter(
         name=plain(line.name), x=data.moments, y=[point.rate for point in line.points],
-        customdata=data.links[line.phase], mode="lines+markers", marker=marker,
+        customdata=data.spans, meta={"rows": data.rows(line.phase)}, mode="lines+markers", marker=marker,
         line={"color": line.colour, "width": 2, "dash": line.dash},
     )  # fmt: skip
 

@@ -23,8 +23,7 @@ from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
-from dashboard.kit.periods import Bucket
-from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseLink
+from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows
 from dashboard.pages.agents.filters import PhasesForm
 from dashboard.pages.agents.forms import ProfileForm
 from dashboard.pages.agents.phasefigures import (
@@ -56,7 +55,7 @@ def phases(request: TeamRequest) -> HttpResponse:
     page = newest_page(
         form.select(wanted.period), "created_at", request.GET.get("before", ""), FILTERINGS_SHOWN
     )
-    data = PhaseData.of(series, _link(form))
+    data = PhaseData.of(series, _rows(form))
     context = {
         "form": form,
         "query": form.query(),
@@ -94,32 +93,27 @@ def _bar(row: Assembly) -> Any:
     return saving_bar(before=row.tokens_before or 0, after=row.tokens_after)
 
 
-def _link(form: PhasesForm) -> PhaseLink:
-    """Return a function that maps a phase and a bucket to the URL of their filtered contexts."""
+def _rows(form: PhasesForm) -> PhaseRows:
+    """Return a function that maps a phase to the beginning of the URLs of its filtered contexts."""
     address = reverse("dashboard:assemblies")
     only = form.cleaned_data.get("phase")
 
-    def link(phase: str, bucket: Bucket) -> str:
-        query = {
-            "kind": Kind.PHASE.value,
-            "phase": only or phase,
-            "start": f"{bucket.start:%Y-%m-%dT%H:%M:%SZ}",
-            "end": f"{bucket.end:%Y-%m-%dT%H:%M:%SZ}",
-        }
-        return f"{address}?{urlencode({name: value for name, value in query.items() if value})}"
+    def rows(phase: str) -> str:
+        query = {"kind": Kind.PHASE.value, "phase": only or phase}
+        return f"{address}?{urlencode({name: value for name, value in query.items() if value})}&"
 
-    return link
+    return rows
 
 
 def _panel(chart: PhaseChart, data: PhaseData) -> ChartPanel:
     rows = []
-    for number, bucket in enumerate(data.period.buckets):
+    for number, (bucket, span) in enumerate(zip(data.period.buckets, data.spans, strict=True)):
         figures = [line.points[number] for line in data.lines]
         has_any = any(point.filterings for point in figures)
         rows.append(
             TableRow(
                 bucket_label(bucket, data.period),
-                data.link(OTHERS, bucket) if has_any else "",
+                f"{data.rows(OTHERS)}{span}" if has_any else "",
                 tuple(chart.show(chart.pick(point)) for point in figures),
                 bucket.end > data.period.until,
             )
@@ -135,7 +129,7 @@ def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
         raise Http404("No such chart.")
     form = PhasesForm(request.GET, team=request.team)
     form.is_valid()
-    data = PhaseData.of(read_phase_series(form.to_filter(timezone.now())), _link(form))
+    data = PhaseData.of(read_phase_series(form.to_filter(timezone.now())), _rows(form))
     header = ["start", "end", "filterings", *(line.name for line in data.lines)]
     return stream_csv(f"contextopt-phases-{slug}", header, _csv_rows(PHASE_CHARTS[slug], data))
 

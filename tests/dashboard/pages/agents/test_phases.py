@@ -77,17 +77,17 @@ def test_past_the_most_used_phases_are_not_told_apart(team: Team) -> None:
     assert len(series.by_phase) == PHASES_TOLD + 1
     assert series.by_phase[""].filterings == 5
     assert series.phases[-1] == ""
-    data = PhaseData.of(series, lambda phase, bucket: "/")
+    data = PhaseData.of(series, lambda phase: "/")
     assert [line.name for line in data.lines][-1] == "others"
     assert sum((line.points[-1] for line in data.lines), PhaseFigures()).filterings == PHASES_TOLD + 5
 
 
 def test_a_default_phase_is_always_of_one_colour(team: Team) -> None:
     log_filtering(team, "reviewing")
-    alone = {line.phase: line.colour for line in PhaseData.of(ask(team), lambda p, b: "/").lines}
+    alone = {line.phase: line.colour for line in PhaseData.of(ask(team), lambda phase: "/").lines}
     log_filtering(team, "confidence")
     log_filtering(team, "audit")
-    both = {line.phase: line.colour for line in PhaseData.of(ask(team), lambda p, b: "/").lines}
+    both = {line.phase: line.colour for line in PhaseData.of(ask(team), lambda phase: "/").lines}
     assert both["reviewing"] == alone["reviewing"]
     assert len(set(both.values())) == 3
 
@@ -96,17 +96,17 @@ def test_a_default_phase_is_always_of_one_colour(team: Team) -> None:
 def test_figures_are_json_without_a_theme(slug: str, team: Team) -> None:
     for phase in ("planning", "building", "audit"):
         log_filtering(team, phase, tokens_after=1_500)
-    figure = PHASE_CHARTS[slug].build(PhaseData.of(ask(team), lambda p, b: f"/{p}")).to_plotly_json()
+    figure = PHASE_CHARTS[slug].build(PhaseData.of(ask(team), lambda phase: f"/{phase}?")).to_plotly_json()
     text = json.dumps(figure, cls=DjangoJSONEncoder, allow_nan=False)
     assert "#" not in text
     assert {trace["name"] for trace in figure["data"]} == {"planning", "building", "audit"}
-    assert figure["data"][0]["customdata"][-1] == "/planning"
+    assert figure["data"][0]["meta"] == {"rows": "/planning?"}
 
 
 def test_a_name_is_no_markup(team: Team) -> None:
     log_filtering(team, '<a href="https://evil.example">sign in</a> & go', tokens_after=1_500)
     for chart in PHASE_CHARTS.values():
-        figure = chart.build(PhaseData.of(ask(team), lambda p, b: "/")).to_plotly_json()
+        figure = chart.build(PhaseData.of(ask(team), lambda phase: "/")).to_plotly_json()
         drawn = [trace["name"] for trace in figure["data"]]
         drawn += [note["text"] for note in figure["layout"].get("annotations", [])]
         assert {text.count("<") for text in drawn} == {0}
@@ -116,7 +116,7 @@ def test_a_name_is_no_markup(team: Team) -> None:
 def test_names_of_lines_do_not_run_into_each_other(team: Team) -> None:
     for phase in ("planning", "building", "diagnosis", "reviewing"):
         log_filtering(team, phase, tokens_after=0)
-    figure = PHASE_CHARTS["share"].build(PhaseData.of(ask(team), lambda p, b: "/")).to_plotly_json()
+    figure = PHASE_CHARTS["share"].build(PhaseData.of(ask(team), lambda phase: "/")).to_plotly_json()
     heights = sorted(note["y"] for note in figure["layout"]["annotations"])
     assert all(above - below > LABEL_HEIGHT * 0.99 for below, above in pairwise(heights))
     assert heights[-1] <= 1
@@ -194,7 +194,7 @@ def test_a_bar_leads_to_its_filterings(owner_client: Client, team: Team) -> None
     log_filtering(team, "planning")
     figures = figures_of(html_of(owner_client, URL))
     bar = next(trace for trace in figures["saved"]["data"] if trace["name"] == "building")
-    html = html_of(owner_client, bar["customdata"][-1])
+    html = html_of(owner_client, f"{bar['meta']['rows']}{bar['customdata'][-1]}")
     assert html.count('<th scope="row"><a') == 1
     assert f"/assemblies/{wanted.pk}/" in html
 
