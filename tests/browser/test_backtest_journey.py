@@ -57,7 +57,7 @@ def test_from_a_downvote_to_a_published_draft(
 
     expect(page.get_by_role("heading", name="and more of the evidence kept")).to_be_visible()
     plot = page.locator("#plot-changes")
-    expect(plot.locator(".bars path").first).to_be_visible()
+    expect(plot.locator(".bars path").last).to_be_visible()
     plot.press("End")
     expect(plot.locator(".hoverlayer")).to_contain_text("more")
     plot.press("Enter")
