@@ -100,7 +100,8 @@
   }
 
   function step(plot, event) {
-    const places = [...new Set(plot.data.flatMap((trace) => trace.x))].filter((x) => pointsAt(plot, x).length);
+    const every = [...new Set(plot.data.flatMap((trace) => trace.x))];
+    const places = every.filter((x) => pointsAt(plot, x).length);
     const isCategories = plot.layout.xaxis.type === "category";
     if (!isCategories) places.sort();
     const here = places.indexOf(plot.dataset.read);
@@ -112,7 +113,7 @@
     const x = places[place];
     plot.dataset.read = x;
     // Plotly's axis counts categories from 0, and the team's wall clock as if it were UTC.
-    Plotly.Fx.hover(plot, { xval: isCategories ? place : Date.parse(`${x}Z`) });
+    Plotly.Fx.hover(plot, { xval: isCategories ? every.indexOf(x) : Date.parse(`${x}Z`) });
     readAloud(pointsAt(plot, x));
   }
 
