@@ -24,10 +24,14 @@ from contextopt.engine.text.errors import InvalidValue
 
 MAX_WORD_CHARS = 80
 """Longer runs are hashes, encoded data or minified code, not words that anyone searches for."""
+BODY_TERMS = 25
+"""More terms than this below a title are a long text, such as an issue's. Most of them miss its subject."""
 
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _OTHER_PART = re.compile(r"[^\W_]+")
+# A short line above a blank one. Headings of a template, items, addresses, "Steps:" and "Hi," are no titles.
+_TITLE = re.compile(r"(?!##|[-*>] |```|[^\n]*://)[^\n]{0,119}[^\s:,;][ \t\r]*\n[ \t\r]*\n")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _MIN_STEM = 3
 
@@ -67,12 +71,19 @@ def _count_identifiers(words: Mapping[str, int]) -> Counter[str]:
 def weigh_task(task: str, title: float = 1.0) -> tuple[dict[str, float], dict[str, float]]:
     """Return the terms and the whole identifiers of a task, each with its weight.
 
-    The weight is 1 + ln(count), and `title` more in the first line.
+    The weight is 1 + ln(count), and `title` more in the first line. If that is a title, and the text below
+    has more than `BODY_TERMS` other terms, theirs shrinks: together they weigh as much as about that many.
     """
+    task = task.strip()
     in_task = terms_and_identifiers(task)
-    in_title = terms_and_identifiers(task.strip().partition("\n")[0])
+    in_title = terms_and_identifiers(task.partition("\n")[0])
+    others = len(in_task[0].keys() - in_title[0].keys()) if _TITLE.match(task) else 0
+    share = BODY_TERMS / max(BODY_TERMS, others)
     terms_weighed, identifiers_weighed = (
-        {term: 1.0 + math.log(count) + title * (term in heading) for term, count in counts.items()}
+        {
+            term: 1.0 + math.log(count) + title if term in heading else share * (1.0 + math.log(count))
+            for term, count in counts.items()
+        }
         for counts, heading in zip(in_task, in_title, strict=True)
     )
     return terms_weighed, identifiers_weighed

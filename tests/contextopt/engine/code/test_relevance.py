@@ -105,6 +105,18 @@ def test_a_whole_identifier_counts_more_than_its_parts() -> None:
     assert "identifiers" not in ranked("place an order")[0].parts
 
 
+def test_a_long_text_does_not_drown_its_title() -> None:
+    title, body = "Baskets get lost in orders", "The server sends a receipt to each address, with vat."
+    filler = " ".join(f"{one}{other}zq" for one in "abcdefghij" for other in "abcdefghij")
+
+    def lead(task: str) -> float:
+        scores = {file.path: file.score for file in ranked(task)}
+        return scores["shop/orders.py"] - scores["shop/emails.py"]
+
+    assert lead(f"{title}\n\n{body} {filler}") > lead(f"{title}\n\n{body}")
+    assert lead(f"{title}\n{body} {filler}") == pytest.approx(lead(f"{title}\n{body}"))
+
+
 def test_documentation_steps_back_unless_the_task_speaks_of_it() -> None:
     asked = {
         query: next(file for file in ranked(query) if file.path == "docs/guide.md").parts.get("kind", 0.0)

@@ -1,3 +1,4 @@
+import math
 from collections import Counter
 
 import numpy as np
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.lexical import (
+    BODY_TERMS,
     Bm25,
     LexicalIndex,
     path_terms,
@@ -14,6 +16,7 @@ from contextopt.engine.text.lexical import (
     stem,
     terms,
     terms_and_identifiers,
+    weigh_task,
     whole_identifier,
     words_of,
 )
@@ -98,6 +101,51 @@ def test_prose_meets_code() -> None:
         stem("user"),
         stem("session"),
     }
+
+
+def words_like_none(count: int) -> list[str]:
+    """Return so many words of two letters, each its own term."""
+    letters = "bcdfghjklmnpqrtvwxyz"
+    return [one + other for one in letters for other in letters][:count]
+
+
+def test_a_title_counts_more_than_each_word_below() -> None:
+    weights, identifiers = weigh_task("Lose no order\n\nThe basket of get_order is lost, the basket!")
+    assert weights["order"] == pytest.approx(2 + math.log(2))
+    assert weights["basket"] == pytest.approx(1 + math.log(2))
+    assert identifiers == {"get_order": 1.0}
+
+
+@pytest.mark.parametrize("count", [BODY_TERMS, BODY_TERMS + 1, 10 * BODY_TERMS])
+def test_a_long_text_below_a_title_weighs_as_much_as_a_shorter_one(count: int) -> None:
+    body = words_like_none(count)
+    weights, identifiers = weigh_task(f"Order is lost\n\n{' '.join(body[:-1])} {body[-1].upper()}_get")
+    assert weights["order"] == 2.0
+    assert sum(weights[word] for word in body) == pytest.approx(BODY_TERMS, rel=0.05)
+    assert identifiers[f"{body[-1]}_get"] == weights[body[0]]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Order is lost\n",
+        "### Expected behavior\n\n",
+        "- [x] I searched first\n\n",
+        "Steps to reproduce:\n\n",
+        "Hi,\n\n",
+        "Seen on https://shop.example\n\n",
+        f"{'Order is lost ' * 20}\n\n",
+    ],
+)
+def test_without_a_title_every_word_counts_in_full(head: str) -> None:
+    weights, _ = weigh_task(head + " ".join(words_like_none(200)))
+    assert {weights[word] for word in words_like_none(200)} == {1.0}
+
+
+@pytest.mark.parametrize("between", ["\n\n", "\r\n\r\n", " \n\t\n", "\n\n\n"])
+def test_any_blank_line_sets_a_title_apart(between: str) -> None:
+    body = " ".join(words_like_none(200))
+    assert weigh_task(f"\nOrder is lost{between}{body}\n") == weigh_task(f"Order is lost\n\n{body}")
 
 
 def test_a_file_name_counts_more_than_its_folders() -> None:
