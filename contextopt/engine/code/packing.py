@@ -1,8 +1,9 @@
 """Pack ranked files into a token budget: whole, in part, as signatures, or as a path only.
 
-Files are taken strictly by rank. Each has a share of the budget that shrinks from rank to rank. A file is
-shown whole if it fits. Otherwise it is shown as hunks that match the task's words, among the signatures of
-the rest. The unused part of a share goes to the files after it, and in the end back to the best.
+Files are taken strictly by rank. Each has a share of the budget that shrinks from rank to rank, and with its
+score. A file is shown whole if it fits. Otherwise it is shown as hunks that match the task's words, among the
+signatures of the rest. The unused part of a share goes to the files after it, and in the end back to the
+best.
 """
 
 import math
@@ -27,6 +28,8 @@ PATH = "path"
 OTHERS_HEADER = "## Further files"
 
 _MAX_UNITS = 400
+# A file's share is not smaller than one with this part of the best score has.
+_LEAST_SCORE = 0.02
 # Less room than this shows next to nothing more.
 _WORTH_WIDENING = 20
 # Program text has fewer characters per token on average, so a longer text is not worth counting.
@@ -39,19 +42,24 @@ class Ranked(Protocol):
     @property
     def path(self) -> str: ...
 
+    @property
+    def score(self) -> float: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How the budget is shared.
 
     `density` times the square root of the budget in thousands is the number of files that may be shown: 8,000
-    tokens show about 13. Shares fall geometrically; the last file's is `tail` of the first's. `paths` is
+    tokens show about 13. Shares fall geometrically; the last file's is `tail` of the first's if their scores
+    are equal. A lower score lowers the share by its ratio to the best, to the power of `score`. `paths` is
     reserved for the paths of files that are not shown, and `most_paths` limits their number. `hunks` chooses
     the hunks, and `uses_leftover` gives room that was left over to the best files.
     """
 
     density: float = 4.5
-    tail: float = 0.05
+    tail: float = 0.1
+    score: float = 0.7
     paths: float = 0.03
     most_paths: int = 50
     hunks: HunkWeights = field(default_factory=HunkWeights)
@@ -61,11 +69,15 @@ class Policy:
         if not (self.density > 0 and 0 < self.tail <= 1 and 0 <= self.paths <= 1):
             raise InvalidValue("policy", "density must be above 0, shares from 0 to 1")
 
-    def shares(self, budget: int) -> list[float]:
-        """Return each file's share in tokens, the best first; together the budget except for `paths`."""
+    def shares(self, budget: int, scores: Sequence[float]) -> list[float]:
+        """Return each file's share in tokens for scores that fall; together the budget except for `paths`."""
         count = max(1, round(self.density * math.sqrt(budget / 1000)))
         ratio = self.tail ** (1 / max(1, count - 1))
-        raw = [ratio**place for place in range(count)]
+        best = scores[0] if scores and scores[0] > 0 else 1.0
+        raw = [
+            ratio**place * max(_LEAST_SCORE, score / best) ** self.score
+            for place, score in enumerate(scores[:count])
+        ]
         return [budget * (1 - self.paths) * share / sum(raw) for share in raw]
 
 
@@ -124,7 +136,7 @@ def pack(
     check_int("budget", budget, 0, MAX_INT)
     words = TaskWords.of(query, rarity, policy.hunks)
     shown: list[_Candidate] = []
-    shares = policy.shares(budget)
+    shares = policy.shares(budget, [file.score for file in ranked])
     left, carried = int(sum(shares)), 0.0
     rest: list[str] = []
     for file in ranked:

@@ -16,6 +16,7 @@ CL100K = get_tokenizer("cl100k_base")
 @dataclass(frozen=True)
 class Hit:
     path: str
+    score: float = 1.0
 
 
 def module(name: str, functions: int) -> str:
@@ -147,3 +148,19 @@ def test_room_left_over_goes_to_the_best_file() -> None:
     assert other.tokens < best.tokens <= 1_000
     assert best.files[0].tokens > other.files[0].tokens
     assert [file.path for file in best.files] == list(files)
+
+
+def test_a_lower_score_gets_a_smaller_share() -> None:
+    policy = Policy()
+    equal, falling = policy.shares(1_000, [2.0] * 4), policy.shares(1_000, [2.0, 1.0, 0.5, -0.1])
+    assert falling[0] > equal[0]
+    assert falling[1:] < equal[1:]
+    assert sum(equal) == pytest.approx(sum(falling)) == pytest.approx(970)
+    assert Policy(score=0.0).shares(1_000, [2.0, 1.0, 0.5, -0.1]) == equal
+
+
+@given(st.lists(st.floats(-9, 9), max_size=30), st.integers(0, 100_000))
+def test_shares_fall_and_fill_the_budget(scores: list[float], budget: int) -> None:
+    shares = Policy().shares(budget, sorted(scores, reverse=True))
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(0.97 * budget if scores else 0)
