@@ -1,7 +1,8 @@
 """Real tasks with known answers: a commit's message, and the files that it changed.
 
-There are two sources: a git checkout, where each commit is asked about the files at its parent; and a listing
-of a repository's commits (JSON: sha, date, subject, body, files, and the commit of each release), where the
+There are three sources: a git checkout, where each commit is asked about the files at its parent; texts of
+issues, which are asked in place of the messages of the commits that fixed them; and a listing of a
+repository's commits (JSON: sha, date, subject, body, files, and the commit of each release), where the
 commits after a release are asked about the files in that release's source package.
 """
 
@@ -14,7 +15,7 @@ import sys
 import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -92,19 +93,52 @@ def from_checkout(repository: Path, *, cases: int) -> Iterator[Snapshot]:
     ]
     chosen = _spread(eligible, cases)
     for order, number in enumerate(chosen):
-        commit = commits[number]
-        contents = _tree(repository, f"{commit['sha']}^")
-        diffs = _Diffs(contents, _tree(repository, commit["sha"]), {file["path"] for file in commit["files"]})
-        case = _listed_case(commit, contents, diffs)
-        if case is not None:
-            yield Snapshot(
-                repository=repository.parent.name if repository.name == "repo" else repository.name,
-                name=commit["sha"],
-                part="train" if order < TRAIN_SHARE * len(chosen) else "test",
-                contents=contents,
-                history=tuple(_change(earlier) for earlier in commits[:number]),
-                cases=(case,),
-            )
+        part = "train" if order < TRAIN_SHARE * len(chosen) else "test"
+        yield from _snapshots_before(repository, commits, number, part)
+
+
+def from_issues(listing: Path, repositories: Sequence[Path]) -> Iterator[Snapshot]:
+    """Yield a snapshot for each issue: the files before the commit that fixed it, and its text as the task.
+
+    The list is JSON: repository (the name of the checkout), number, commit and text, which is the title, a
+    blank line and the opening post. All issues are for testing.
+    """
+    issues: list[dict[str, Any]] = json.loads(listing.read_text())
+    for repository in repositories:
+        commits = list(_log(repository))
+        places = {commit["sha"]: place for place, commit in enumerate(commits)}
+        for issue in issues:
+            if issue["repository"] == _name(repository):
+                number = places[issue["commit"]]
+                for snapshot in _snapshots_before(repository, commits, number, "test"):
+                    yield replace(
+                        snapshot,
+                        name=f"#{issue['number']}",
+                        cases=tuple(replace(case, query=issue["text"]) for case in snapshot.cases),
+                    )
+
+
+def _snapshots_before(
+    repository: Path, commits: Sequence[dict[str, Any]], number: int, part: str
+) -> Iterator[Snapshot]:
+    """Yield the files at a commit's parent with the commit as the only case, if it is one."""
+    commit = commits[number]
+    contents = _tree(repository, f"{commit['sha']}^")
+    diffs = _Diffs(contents, _tree(repository, commit["sha"]), {file["path"] for file in commit["files"]})
+    case = _listed_case(commit, contents, diffs)
+    if case is not None:
+        yield Snapshot(
+            repository=_name(repository),
+            name=commit["sha"],
+            part=part,
+            contents=contents,
+            history=tuple(_change(earlier) for earlier in commits[:number]),
+            cases=(case,),
+        )
+
+
+def _name(repository: Path) -> str:
+    return repository.parent.name if repository.name == "repo" else repository.name
 
 
 def _spread[T](items: Sequence[T], most: int) -> list[T]:
@@ -149,7 +183,7 @@ def _listed_case(commit: dict[str, Any], contents: Mapping[str, bytes], diffs: "
 
 
 def _message(commit: dict[str, Any]) -> str:
-    return f"{commit['subject']}\n{_TRAILER.sub('', commit['body'])}".strip()
+    return f"{commit['subject']}\n\n{_TRAILER.sub('', commit['body'])}".strip()
 
 
 def _change(commit: dict[str, Any]) -> Change:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.agents.filecases import Case, Snapshot, from_checkout, from_releases
+from benchmarks.agents.filecases import Case, Snapshot, from_checkout, from_issues, from_releases
 from benchmarks.agents.fileparts import ABLATIONS, Setup
 from benchmarks.agents.tallies import Recorder, Tally
 from benchmarks.figures import Bar, Figure, Section, at_least, at_most
@@ -334,6 +334,7 @@ def main() -> None:
     parser.add_argument("--listing", type=Path, nargs="*", default=[], help="commits of a repository (JSON)")
     parser.add_argument("--packages", type=Path, help="folder for the released source packages")
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts")
+    parser.add_argument("--issues", type=Path, help="ask by texts of issues of the checkouts (JSON)")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
     parser.add_argument("--part", choices=("train", "test", "all"), default="test")
     parser.add_argument("--releases", type=int, default=10)
@@ -363,6 +364,9 @@ def _snapshots(arguments: argparse.Namespace) -> Iterator[Snapshot]:
         yield from from_releases(
             listing, arguments.packages, releases=arguments.releases, cases=arguments.cases
         )
+    if arguments.issues:
+        yield from from_issues(arguments.issues, arguments.checkout)
+        return
     for checkout in arguments.checkout:
         yield from from_checkout(checkout, cases=arguments.cases)
 
