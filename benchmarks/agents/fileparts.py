@@ -30,11 +30,11 @@ ABLATIONS = {
     "no weight of heads in hunks": _hunks(heads=0.0),
     "no neighbours in hunks": _hunks(neighbours=0.0),
     "no edges in hunks": _hunks(edges=0.0),
-    "shares of density 6 and tail .15": Setup(policy=Policy(density=6.0, tail=0.15, score=0.0)),
-    "shares by rank alone, tail .05": Setup(policy=Policy(tail=0.05, score=0.0)),
+    "shares of density 6 and tail .15": Setup(policy=Policy(density=6.0, tail=0.15, score_power=0.0)),
+    "shares by rank alone, tail .05": Setup(policy=Policy(tail=0.05, score_power=0.0)),
     "no use of leftover room": Setup(policy=Policy(uses_leftover=False)),
     "none of these": Setup(
         Weights(identifiers=0.0, kind=0.0, seed=4.0),
-        Policy(density=6.0, tail=0.15, score=0.0, paths=0.03, hunks=_PLAIN, uses_leftover=False),
+        Policy(density=6.0, tail=0.15, score_power=0.0, paths=0.03, hunks=_PLAIN, uses_leftover=False),
     ),
 }

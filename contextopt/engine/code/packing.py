@@ -52,14 +52,14 @@ class Policy:
 
     `density` times the square root of the budget in thousands is the number of files that may be shown: 8,000
     tokens show about 13. Shares fall geometrically; the last file's is `tail` of the first's if their scores
-    are equal. A lower score lowers the share by its ratio to the best, to the power of `score`. `paths` is
-    reserved for the paths of files that are not shown, and `most_paths` limits their number. `hunks` chooses
-    the hunks, and `uses_leftover` gives room that was left over to the best files.
+    are equal. A lower score lowers the share by its ratio to the best, to the power of `score_power`. `paths`
+    is reserved for the paths of files that are not shown, and `most_paths` limits their number. `hunks`
+    chooses the hunks, and `uses_leftover` gives room that was left over to the best files.
     """
 
     density: float = 4.5
     tail: float = 0.1
-    score: float = 0.7
+    score_power: float = 0.7
     paths: float = 0.03
     most_paths: int = 50
     hunks: HunkWeights = field(default_factory=HunkWeights)
@@ -75,7 +75,7 @@ class Policy:
         ratio = self.tail ** (1 / max(1, count - 1))
         best = scores[0] if scores and scores[0] > 0 else 1.0
         raw = [
-            ratio**place * max(_LEAST_SCORE, score / best) ** self.score
+            ratio**place * max(_LEAST_SCORE, score / best) ** self.score_power
             for place, score in enumerate(scores[:count])
         ]
         return [budget * (1 - self.paths) * share / sum(raw) for share in raw]

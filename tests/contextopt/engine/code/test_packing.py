@@ -156,7 +156,7 @@ def test_a_lower_score_gets_a_smaller_share() -> None:
     assert falling[0] > equal[0]
     assert falling[1:] < equal[1:]
     assert sum(equal) == pytest.approx(sum(falling)) == pytest.approx(970)
-    assert Policy(score=0.0).shares(1_000, [2.0, 1.0, 0.5, -0.1]) == equal
+    assert Policy(score_power=0.0).shares(1_000, [2.0, 1.0, 0.5, -0.1]) == equal
 
 
 @given(st.lists(st.floats(-9, 9), max_size=30), st.integers(0, 100_000))
