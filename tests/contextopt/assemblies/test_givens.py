@@ -140,7 +140,8 @@ def test_the_engine_gets_nothing_that_is_not_logged() -> None:
 
 
 def names(values: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(values)]
+    """Return the fields that are given when a value is made."""
+    return [field.name for field in dataclasses.fields(values) if field.init]
 
 
 def payload_of(assembly_id: int | None) -> AssemblyPayload:
