@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
+from dashboard.kit.charts.columns import Column
 from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,
@@ -88,15 +89,6 @@ def bucket_query(bucket: Bucket) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the table view and the CSV."""
-
-    name: str
-    pick: Pick
-    show: Callable[[float | None], str]
-
-
-@dataclass(frozen=True, slots=True)
 class Chart:
     """A chart with its columns. When kinds are shown separately, only the column at `lead` is drawn.
 
@@ -106,7 +98,7 @@ class Chart:
     slug: str
     title: str
     note: str
-    columns: tuple[Column, ...]
+    columns: tuple[Column[Figures], ...]
     build: Callable[[ChartData], Plot]
     tick_format: str
     hover_format: str
@@ -114,7 +106,7 @@ class Chart:
     lead: int = 0
 
     @property
-    def leading(self) -> Column:
+    def leading(self) -> Column[Figures]:
         return self.columns[self.lead]
 
 

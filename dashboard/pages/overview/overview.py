@@ -116,10 +116,9 @@ def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, 
 
 
 def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
-    zone = series.period.zone
     for number, (bucket, figures) in enumerate(series.rows):
-        ends = (bucket.start.astimezone(zone).isoformat(), bucket.end.astimezone(zone).isoformat())
-        yield [*ends, figures.assemblies, *(column.values[number] for column in columns)]
+        values = (column.values[number] for column in columns)
+        yield [*series.period.local_ends(bucket), figures.assemblies, *values]
 
 
 def _series(form: OverviewForm, wanted: FigureFilter, prices: PriceList) -> Series:
