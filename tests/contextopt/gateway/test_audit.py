@@ -231,7 +231,7 @@ def test_compressed_and_large_requests_pass_unread(caller: Caller, upstream: Ups
 def test_what_takes_long_to_read_passes(caller: Caller, upstream: Upstream) -> None:
     upstream.respond = lambda _: whole(chat_answer())
     body = json.dumps({"model": "m", "messages": said(*["A turn of a long history. " * 8] * 80_001)}).encode()
-    assert caller.post("/v1/chat/completions", body).headers["x-contextopt-status"] == "timeout"
+    assert caller.send("/v1/chat/completions", body, {}).headers["x-contextopt-status"] == "timeout"
     assert upstream.got[-1].body == body
 
 
