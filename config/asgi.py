@@ -24,7 +24,7 @@ _site = Site()
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http" and scope["path"] == EVENTS_PATH:
         await serve_events(scope, receive, send)
-    elif scope["type"] == "http" and scope["path"] == MCP_PATH:
+    elif scope["type"] == "http" and scope["path"].removesuffix("/") == MCP_PATH:
         await serve_mcp(scope, receive, send)
     else:
         await _site(scope, receive, send)

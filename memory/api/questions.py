@@ -1,6 +1,7 @@
 """Endpoints for question sets: their questions, evaluations, and the guard on publishing."""
 
 from datetime import datetime
+from operator import attrgetter
 from typing import Annotated, Any, Literal, TypedDict
 
 from django.db.models import Count, QuerySet
@@ -90,13 +91,16 @@ class RejectedOut(TypedDict):
 
 
 class QuestionsWritten(TypedDict):
-    """Counts of the questions by outcome; `line` counts them from 1."""
+    """Counts of the questions by outcome; `line` counts them from 1. `ignored` names the fields that
+    questions do not have.
+    """
 
     read: int
     created: int
     updated: int
     unchanged: int
     rejected: list[RejectedOut]
+    ignored: list[str]
 
 
 class EvaluationOut(TypedDict):
@@ -288,8 +292,10 @@ def write_questions(request: ApiRequest, set_id: Path[Id], data: QuestionsIn) ->
     """
     report = ImportReport()
     rows = [RawRow(number, fields, 0) for number, fields in enumerate(data.questions, start=1)]
-    import_questions(question_set=_find_set(request, set_id), rows=rows, actor=actor(request), report=report)
-    return reply(report.to_json())
+    found = _find_set(request, set_id)
+    ignored = import_questions(question_set=found, rows=rows, actor=actor(request), report=report)
+    report.rejected.sort(key=attrgetter("line"))
+    return reply({**report.to_json(), "ignored": sorted(ignored)})
 
 
 @router.patch("/questions/{question_id}", auth=WRITE, response=QuestionOut, summary="Change a question")

@@ -43,7 +43,7 @@ class ReviewerIn(Input):
 class AssignIn(Input):
     """The username of the only person who may review the item, or null for anyone."""
 
-    username: Annotated[Text, Field(max_length=150)] | None
+    username: Annotated[Text, Field(min_length=1, max_length=150)] | None
 
 
 class RulesPatch(Input):

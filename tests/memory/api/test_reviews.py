@@ -81,6 +81,10 @@ def test_bad_input(body: dict[str, object], field: str, writer: Caller, item: Re
     assert fields_of(response) == {field}
 
 
+def test_an_empty_name_is_nobody_to_assign(api: Caller, item: ReviewItem) -> None:
+    assert fields_of(api.post(f"/reviews/{item.pk}/assign", {"username": ""})) == {"username"}
+
+
 def test_bad_rules(api: Caller) -> None:
     assert fields_of(api.patch("/reviews/rules", {"sample_share": 1.1})) == {"sample_share"}
     assert fields_of(api.patch("/reviews/rules", {"verdicts_wanted": None})) == {"verdicts_wanted"}

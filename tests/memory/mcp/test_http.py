@@ -26,10 +26,12 @@ CALL = {
 ACCEPTS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
-def post(address: str, headers: dict[str, str], content: str = json.dumps(CALL)) -> httpx2.Response:
+def post(
+    address: str, headers: dict[str, str], content: str = json.dumps(CALL), path: str = "/mcp"
+) -> httpx2.Response:
     # Loading the CA certificates would take longer than the request.
     return httpx2.post(
-        f"{address}/mcp", headers={**ACCEPTS, **headers}, content=content, timeout=30, verify=False
+        f"{address}{path}", headers={**ACCEPTS, **headers}, content=content, timeout=30, verify=False
     )
 
 
@@ -37,6 +39,10 @@ def test_a_key_comes_in_either_header(address: str, secret: str, space: Space) -
     for headers in ({"Authorization": f"Bearer {secret}"}, {"X-API-Key": secret}):
         answer = post(address, headers)
         assert "Queue stuck" in answer.json()["result"]["content"][0]["text"]
+
+
+def test_a_slash_at_the_end_is_no_other_address(address: str, secret: str, space: Space) -> None:
+    assert post(address, {"X-API-Key": secret}, path="/mcp/").status_code == 200
 
 
 def test_without_a_valid_key_nothing_is_served(address: str, team: Team) -> None:
