@@ -14,6 +14,7 @@ django.setup()
 # The first page should not wait until all pages and the API are imported.
 import config.urls  # noqa: E402, F401
 from config.embedded.pulses import start_pulse  # noqa: E402
+from config.garbage import keep_imported  # noqa: E402
 from config.site import Receive, Scope, Send, Site  # noqa: E402
 from dashboard.kit.frame.events import EVENTS_PATH, serve_events  # noqa: E402
 from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
@@ -30,9 +31,5 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await _site(scope, receive, send)
 
 
-# Imported objects live as long as the process, so the collector need not visit them again.
-gc.collect()
-gc.freeze()
-gc.set_threshold(20_000, 20, 20)
-gc.enable()
+keep_imported()
 start_pulse()

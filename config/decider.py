@@ -1,6 +1,5 @@
 """A process that decides on contexts for the gateway, which starts it (contextopt/gateway/deciders.py)."""
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -12,14 +11,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
 from config.embedded.pulses import start_pulse  # noqa: E402
+from config.garbage import keep_imported  # noqa: E402
 from contextopt.gateway.contexts import load_shared  # noqa: E402
 
 load_shared()
-# Looking for cycles among what stays for good would only copy the pages that the deciders share.
-gc.collect()
-gc.freeze()
-# Decisions leave few cycles, and looking for them as often as by default takes 3 % of the time.
-gc.set_threshold(20_000, 20, 20)
+keep_imported()
 
 
 def begin() -> None:

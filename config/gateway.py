@@ -9,6 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
 from config.embedded.pulses import start_pulse  # noqa: E402
+from config.garbage import keep_imported  # noqa: E402
 from contextopt.gateway.app import Gateway  # noqa: E402
 from contextopt.telemetry.exporter import telemetry  # noqa: E402
 
@@ -18,4 +19,5 @@ sys.setswitchinterval(0.0005)
 application = Gateway("config.decider")
 # The first prompt does not wait for the libraries.
 telemetry()
+keep_imported()
 start_pulse()

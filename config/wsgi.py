@@ -7,15 +7,12 @@ gc.disable()
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 
 from config.embedded.pulses import start_pulse  # noqa: E402
+from config.garbage import keep_imported  # noqa: E402
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
 # The first page should not wait until all pages and the API are imported.
 import config.urls  # noqa: E402, F401
 
-# Imported objects live as long as the process, so the collector need not visit them again.
-gc.collect()
-gc.freeze()
-gc.set_threshold(20_000, 20, 20)
-gc.enable()
+keep_imported()
 start_pulse()

@@ -81,7 +81,7 @@ def secret(shared: None) -> str:
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @schema.parametrize()
 @settings(
-    max_examples=10,
+    max_examples=6,
     derandomize=True,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],

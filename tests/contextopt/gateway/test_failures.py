@@ -200,8 +200,7 @@ def deciders(process: Process) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("mode", ["audit", "insert"])
-def test_deciders_are_killed(own: tuple[Process, Caller, Upstream], mode: str) -> None:
-    process, caller, _ = own
+def test_deciders_are_killed(process: Process, caller: Caller, mode: str) -> None:
     GatewayPolicy.objects.create(space=caller.space, mode=mode)
     decided = GatewayRequest.objects.filter(team=caller.space.team, assembly__isnull=False)
     load = Load(caller)
@@ -230,8 +229,7 @@ def test_deciders_end_with_their_gateway(own: tuple[Process, Caller, Upstream]) 
     assert psutil.wait_procs(left, timeout=20)[1] == []
 
 
-def test_the_database_goes_away(own: tuple[Process, Caller, Upstream]) -> None:
-    _, caller, _ = own
+def test_the_database_goes_away(caller: Caller) -> None:
     _, other = factories.make_key(caller.space.team, Scope.WRITE, "other")
     load = Load(caller)
     try:
