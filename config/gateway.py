@@ -19,5 +19,6 @@ sys.setswitchinterval(0.0005)
 application = Gateway("config.decider")
 # The first prompt does not wait for the libraries.
 telemetry()
-keep_imported()
+# Each chunk that passes would wait for a long pause.
+keep_imported(pauses_briefly=True)
 start_pulse()
