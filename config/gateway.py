@@ -9,7 +9,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
 from config.embedded.pulses import start_pulse  # noqa: E402
-from config.garbage import keep_imported  # noqa: E402
 from contextopt.gateway.app import Gateway  # noqa: E402
 from contextopt.telemetry.exporter import telemetry  # noqa: E402
 
@@ -19,6 +18,4 @@ sys.setswitchinterval(0.0005)
 application = Gateway("config.decider")
 # The first prompt does not wait for the libraries.
 telemetry()
-# Each chunk that passes would wait for a long pause.
-keep_imported(pauses_briefly=True)
 start_pulse()
