@@ -91,9 +91,7 @@ class RejectedOut(TypedDict):
 
 
 class QuestionsWritten(TypedDict):
-    """Counts of the questions by outcome; `line` counts them from 1. `ignored` names the fields that
-    questions do not have.
-    """
+    """Counts of the questions by outcome; `line` counts them from 1."""
 
     read: int
     created: int
