@@ -83,10 +83,12 @@ class Deciders:
         Raises:
             OperationalError, DeciderError, BrokenProcessPool: see `Decider.submit`.
         """
+        decider = self.freest()
         try:
-            return self.freest().submit(work, *args).result()
+            return decider.submit(work, *args).result()
         except BrokenProcessPool:
-            return self.freest().submit(work, *args).result()
+            # This one starts a new process now. Another may be dying at the same moment.
+            return decider.submit(work, *args).result()
 
     def close(self) -> None:
         for decider in self.all:

@@ -64,6 +64,7 @@ def test_ten_items_by_keyboard(
     expect(page).to_have_url(re.compile(rf"/review/{queue[1].pk}/$"))
     page.keyboard.press("k")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
+    page.wait_for_load_state()
     with page.expect_event("load"):  # htmx loads the page anew for Back
         page.go_back()
     expect(page).to_have_url(re.compile(rf"/review/{queue[1].pk}/$"))
