@@ -200,7 +200,8 @@ def deciders(process: Process) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("mode", ["audit", "insert"])
-def test_deciders_are_killed(process: Process, caller: Caller, mode: str) -> None:
+def test_deciders_are_killed(own: tuple[Process, Caller, Upstream], mode: str) -> None:
+    process, caller, _ = own
     GatewayPolicy.objects.create(space=caller.space, mode=mode)
     decided = GatewayRequest.objects.filter(team=caller.space.team, assembly__isnull=False)
     load = Load(caller)
@@ -229,7 +230,8 @@ def test_deciders_end_with_their_gateway(own: tuple[Process, Caller, Upstream]) 
     assert psutil.wait_procs(left, timeout=20)[1] == []
 
 
-def test_the_database_goes_away(caller: Caller) -> None:
+def test_the_database_goes_away(own: tuple[Process, Caller, Upstream]) -> None:
+    _, caller, _ = own
     _, other = factories.make_key(caller.space.team, Scope.WRITE, "other")
     load = Load(caller)
     try:
