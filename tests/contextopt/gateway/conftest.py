@@ -177,7 +177,10 @@ def caller(transactional_db: None, process: Process) -> Iterator[Caller]:
 
 def await_silence() -> None:
     """Wait until the gateway writes nothing more, which would deadlock with emptying the tables."""
-    asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state <> 'idle'"
+    asked = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = %s AND state <> 'idle'"
+    )
     with connection.cursor() as cursor:
         quiet = 0
         while quiet < 3:

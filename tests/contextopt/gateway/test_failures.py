@@ -292,11 +292,13 @@ def outage() -> Iterator[None]:
     """Close the gateways' connections to the database, and let them open no new ones."""
     name = connection.settings_dict["NAME"]
     allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+    end = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND datname = %s"
+    )
     beside_it = make_conninfo(database(), dbname="postgres", application_name="outage")
     with psycopg.connect(beside_it, autocommit=True) as beside:
         beside.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
-        beside.execute(end, [PROCESSES])
+        beside.execute(end, [PROCESSES, name])
         try:
             yield
         finally:
