@@ -213,9 +213,10 @@ def test_deciders_are_killed(own: tuple[Process, Caller, Upstream], mode: str) -
         done = decided.count()
         wait_until(lambda: decided.count() > done + 5)
         # New ones start as they are needed.
-        wait_until(lambda: 0 < len(deciders(process)) <= DECIDERS == len(killed))
+        wait_until(lambda: 0 < len(deciders(process)) <= DECIDERS)
     finally:
         load.end()
+    assert len(killed) == DECIDERS
     assert (load.refused, len(load.answered)) == ([], len(load.sent))
     wait_until(lambda: GatewayRequest.objects.filter(team=caller.space.team).count() == len(load.sent))
     _assert_logged_once(caller, load)
