@@ -1,5 +1,6 @@
 """The cast: an owner, a teammate who only reads, and an outsider with their own team."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,9 +26,12 @@ def pytest_configure() -> None:
     settings.STATIC_ROOT = None
     # A busy machine is no failure.
     hypothesis.settings.register_profile(
-        "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+        "contextopt",
+        max_examples=1_000 if "THOROUGH" in os.environ else 30,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
-    hypothesis.settings.load_profile("unhurried")
+    hypothesis.settings.load_profile("contextopt")
     if not settings.DATABASE_URL:
         postgres.ensure_running()
 

@@ -83,7 +83,6 @@ def secret(shared: None) -> str:
 @settings(
     max_examples=6,
     derandomize=True,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -6,7 +6,7 @@ import zlib
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt import engine
@@ -80,7 +80,6 @@ def key(record: RecordSummary) -> tuple[int, int, int]:
     return record.id, record.version, min(10, record.view_count)
 
 
-@settings(deadline=None)
 @given(spaces(), candidates(), st.integers(1, 216))
 def test_whatever_was_given_reads_back(space: SpaceInForce, found: Candidates, reach: int) -> None:
     """A record of two states is there twice, as a candidate and as one of the last by date."""

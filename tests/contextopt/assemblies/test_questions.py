@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
@@ -270,7 +270,7 @@ class NeverForeign(TestCase):
             make_searchable(space)
         Team.objects.get(slug="ours")
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=25)
     @given(words, st.sampled_from([1, 7, 14, "all"]), st.integers(20, 4_000))
     def test_never_another_space_never_a_deleted_record(
         self, query: list[str], window: object, budget: int

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.connections import jsontext
@@ -13,18 +13,15 @@ values = st.recursive(
     max_leaves=12,
 )
 objects = st.dictionaries(st.text(), values, max_size=4)
-unhurried = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 layouts = st.sampled_from([None, 0, 2, 4, "\t"])
 
 
-@unhurried
 @given(values, layouts)
 def test_it_reads_what_json_reads(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)
     assert json.dumps(jsontext.parse(text).value) == json.dumps(value)
 
 
-@unhurried
 @given(objects, layouts, values, st.text(), st.booleans())
 def test_a_member_is_added_and_removed_again(
     value: dict[str, object], indent: int | str | None, new: object, name: str, ensure_ascii: bool
@@ -39,7 +36,6 @@ def test_a_member_is_added_and_removed_again(
         assert jsontext.remove_member(grown, [name]) == text
 
 
-@unhurried
 @given(st.lists(values, max_size=4), layouts, values)
 def test_an_item_is_added_and_removed_again(
     items: list[object], indent: int | str | None, new: object

@@ -27,7 +27,6 @@ from contextopt.engine import (
 from contextopt.engine.text.cleaning import flatten, flatten_to
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 from tests.contextopt.engine.strategies import (
-    PROFILE,
     configs,
     dates,
     record_lists,
@@ -97,7 +96,6 @@ def kept_ids(assembled: Assembled) -> list[int]:
     return [entry.id for entry in assembled.ledger if entry.kept]
 
 
-@PROFILE
 @given(spaces(), configs)
 def test_matches_the_plain_implementation(space: SpaceContext, config: ContextConfig) -> None:
     assembled = run(space, config)
@@ -106,7 +104,6 @@ def test_matches_the_plain_implementation(space: SpaceContext, config: ContextCo
     assert [entry.id for entry in assembled.ledger] == ranking[: len(assembled.ledger)]
 
 
-@PROFILE
 @given(record_lists(max_size=12), record_lists(max_size=12), staged_configs)
 def test_1_space_isolation(
     ours: tuple[RecordSummary, ...], theirs: tuple[RecordSummary, ...], config: ContextConfig
@@ -122,7 +119,6 @@ def test_1_space_isolation(
     assert set(before.order) <= {record.id for record in ours}
 
 
-@PROFILE
 @given(spaces(), staged_configs)
 def test_2_deleted_records_excluded(space: SpaceContext, config: ContextConfig) -> None:
     assembled = run(space, config)
@@ -131,7 +127,6 @@ def test_2_deleted_records_excluded(space: SpaceContext, config: ContextConfig) 
     assert assembled.stats.deleted == (0 if config.stage == 2 else len(deleted))
 
 
-@PROFILE
 @given(texts, texts, dates, st.lists(texts, max_size=10), texts)
 def test_3_summary_is_one_bounded_line(
     title: str, type: str, date: datetime, tags: list[str], notes: str
@@ -145,7 +140,6 @@ def test_3_summary_is_one_bounded_line(
     make_record(date=date, line=line)
 
 
-@PROFILE
 @given(texts, st.integers(1, 60))
 def test_3_a_cut_is_never_inside_a_grapheme(text: str, limit: int) -> None:
     flat, shown = flatten(text), flatten_to(text, limit)
@@ -162,7 +156,6 @@ def test_3_a_cut_is_never_inside_a_grapheme(text: str, limit: int) -> None:
     assert shown[:-1] in beginnings
 
 
-@PROFILE
 @given(spaces(), staged_configs, st.integers(0, 1500), st.integers(0, 1500))
 def test_4_budget_never_exceeded(
     space: SpaceContext, config: ContextConfig, system: int, history: int
@@ -175,7 +168,6 @@ def test_4_budget_never_exceeded(
         assert tokens <= assembled.allocation.context == assembled.stats.tokens_available
 
 
-@PROFILE
 @given(spaces(), configs)
 def test_4_holds_when_the_stored_counts_are_wrong(space: SpaceContext, config: ContextConfig) -> None:
     records = tuple(
@@ -187,7 +179,6 @@ def test_4_holds_when_the_stored_counts_are_wrong(space: SpaceContext, config: C
     assert kept_ids(assembled) == oracle_kept(lying, config)
 
 
-@PROFILE
 @given(spaces(), configs)
 def test_5_date_window_respected(space: SpaceContext, config: ContextConfig) -> None:
     by_id = {record.id: record for record in space.records}
@@ -199,7 +190,6 @@ def test_5_date_window_respected(space: SpaceContext, config: ContextConfig) -> 
     assert assembled.stats.outside_window == len(outside)
 
 
-@PROFILE
 @given(spaces(), staged_configs)
 def test_6_at_most_max_records(space: SpaceContext, config: ContextConfig) -> None:
     included = run(space, config).stats.records_included
@@ -208,7 +198,6 @@ def test_6_at_most_max_records(space: SpaceContext, config: ContextConfig) -> No
     assert config.stage != 2 or included == 0
 
 
-@PROFILE
 @given(spaces(), configs)
 def test_7_sorted_by_relevance(space: SpaceContext, config: ContextConfig) -> None:
     assembled = run(space, config.replace(record_order="score"))
@@ -220,7 +209,6 @@ def test_7_sorted_by_relevance(space: SpaceContext, config: ContextConfig) -> No
     assert moments == sorted(moments)
 
 
-@PROFILE
 @given(configs, st.integers(0, 9000), st.integers(0, 9000), st.none() | st.integers(1000, 9000))
 def test_8_response_reservation(config: ContextConfig, system: int, history: int, total: int | None) -> None:
     config = config.replace(total_tokens=total)
@@ -236,7 +224,6 @@ def test_8_response_reservation(config: ContextConfig, system: int, history: int
     assert 0 <= parts.context <= config.context_tokens
 
 
-@PROFILE
 @given(spaces(), staged_configs, st.randoms(use_true_random=False))
 def test_9_same_input_same_bytes(space: SpaceContext, config: ContextConfig, random: object) -> None:
     first = run(space, config)
@@ -247,7 +234,6 @@ def test_9_same_input_same_bytes(space: SpaceContext, config: ContextConfig, ran
     assert run(again, config) == first
 
 
-@PROFILE
 @given(spaces(), configs)
 def test_10_no_dropped_record_outranks_a_kept_one(space: SpaceContext, config: ContextConfig) -> None:
     kept = set(kept_ids(run(space, config)))
@@ -258,7 +244,6 @@ def test_10_no_dropped_record_outranks_a_kept_one(space: SpaceContext, config: C
         assert all(key < worst_kept for key, is_kept in keys if not is_kept)
 
 
-@PROFILE
 @given(spaces(), staged_configs, st.none() | st.integers(0, 500))
 def test_11_stats_add_up(space: SpaceContext, config: ContextConfig, unseen: int | None) -> None:
     whole = run(space, config)
@@ -281,7 +266,6 @@ def test_11_stats_add_up(space: SpaceContext, config: ContextConfig, unseen: int
     assert stats.truncated or stats.records_dropped == 0
 
 
-@PROFILE
 @given(spaces(), configs)
 def test_the_comparison_is_what_stage_3_costs(space: SpaceContext, config: ContextConfig) -> None:
     config = config.replace(max_records=None)
@@ -292,7 +276,6 @@ def test_the_comparison_is_what_stage_3_costs(space: SpaceContext, config: Conte
     assert assembled.stats.tokens_saved == stage3.stats.tokens_used - assembled.stats.tokens_used
 
 
-@PROFILE
 @given(spaces())
 def test_tokens_of_lines_add_up(space: SpaceContext) -> None:
     if space.records:
@@ -300,7 +283,6 @@ def test_tokens_of_lines_add_up(space: SpaceContext) -> None:
         assert TOKENIZER.count(render(space, space.records)) == parts
 
 
-@PROFILE
 @given(spaces(), st.data())
 def test_only_the_best_candidates_need_to_be_given(space: SpaceContext, data: st.DataObject) -> None:
     """Pass what a database does: the best records, and the rest as counts."""
@@ -315,7 +297,6 @@ def test_only_the_best_candidates_need_to_be_given(space: SpaceContext, data: st
     assert not assembled.wants_more_candidates
 
 
-@PROFILE
 @given(st.datetimes())
 def test_naive_dates_are_refused(moment: datetime) -> None:
     with pytest.raises(InvalidValue, match="date: must carry a time zone"):

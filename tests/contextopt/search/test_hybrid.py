@@ -246,7 +246,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, TEXTS, st.sampled_from([None, ("note",), ("commit", "note"), ("other",)]), st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_never_anothers_nor_a_deleted_record(space: Space, team: Team, rows, text, types, is_counted) -> None:
     other = make_space(team, f"other-{Space.objects.count()}")
     Record.objects.filter(space=space).delete()
@@ -298,7 +298,7 @@ def test_a_record_knows_the_week_of_its_date(space: Space, date: datetime, time_
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     days=st.lists(st.integers(-150, 150), min_size=1, max_size=8),
     first=st.integers(-150, 150),

@@ -76,9 +76,7 @@ def other_session() -> Iterator[psycopg.Connection]:
 
 
 @pytest.mark.django_db(transaction=True)
-@hypothesis_settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     batches=st.lists(st.lists(rows(), min_size=1, max_size=4), min_size=1, max_size=6),
     order=st.randoms(use_true_random=False),

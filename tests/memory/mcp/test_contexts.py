@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
@@ -56,7 +56,7 @@ class WithinTheLimit(TestCase):
         cls.team = factories.make_team()
         cls.space = factories.make_space(cls.team)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=40)
     @given(st.lists(texts, max_size=12), texts, st.integers(TOKENS_MIN, 3_000), st.sampled_from(list(Scope)))
     @example(['"\\' * 2_000] * 8, "queue", TOKENS_MIN, Scope.WRITE)
     def test_the_whole_result_is_within_max_tokens(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
@@ -30,7 +30,7 @@ class WithinTheLimit(TestCase):
         factories.make_repository(cls.team)
         factories.make_space(cls.team)
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=25)
     @given(st.lists(texts, min_size=1, max_size=6), st.integers(TOKENS_MIN, 3_000))
     @example(['"\\' * 2_000] * 4, TOKENS_MIN)
     def test_the_whole_result_is_within_max_tokens(self, notes: list[str], max_tokens: int) -> None:

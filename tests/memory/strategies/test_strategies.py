@@ -22,7 +22,7 @@ def test_trust_moves_towards_the_rating(strategy: Memory, use: StrategyUse) -> N
     assert TrustChange.objects.filter(memory=strategy).count() == 3
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     ratings=st.lists(
         st.tuples(st.integers(0, 3), st.none() | st.sampled_from([0, 0.25, 0.5, 1])), min_size=1, max_size=12

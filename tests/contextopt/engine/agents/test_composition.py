@@ -31,7 +31,7 @@ from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.fences import STRATEGY_HINT, fence
 from contextopt.engine.text.marks import MARK
 from tests.contextopt.engine.factories import TOKENIZER
-from tests.contextopt.engine.strategies import PROFILE, clean_texts
+from tests.contextopt.engine.strategies import clean_texts
 
 EXACT = RenderedCounter(TOKENIZER)
 CONTEXT = AgentContext(
@@ -183,7 +183,6 @@ def steps(draw: st.DrawFn) -> Step:
     )
 
 
-@PROFILE
 @given(steps(), st.integers(0, 600), st.integers(0, 600), st.sets(st.sampled_from(FIELDS)))
 def test_the_budget_holds_and_nothing_is_lost_without_a_line_in_the_ledger(
     step: Step, budget: int, asked: int, fields: set[str]

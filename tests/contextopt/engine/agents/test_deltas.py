@@ -28,7 +28,7 @@ from contextopt.engine.agents.linediff import NO_CHANGES, diff_text
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.longlines import shorten_lines
 from tests.contextopt.engine.factories import TOKENIZER
-from tests.contextopt.engine.strategies import PROFILE, clean_texts
+from tests.contextopt.engine.strategies import clean_texts
 from tests.speed import within
 
 NASTY_LINES = (
@@ -65,7 +65,6 @@ def only(deltas: FileDeltas) -> ChangedFile:
     return changed
 
 
-@PROFILE
 @given(old=hostile, new=hostile, context_lines=st.integers(0, 3))
 def test_every_diff_applies_back(old: str, new: str, context_lines: int) -> None:
     assert apply_diff(old, diff_text(old, new, context_lines=context_lines)) == new
@@ -254,7 +253,6 @@ def test_a_cut_rename_keeps_the_old_base() -> None:
     assert second.receiver_files == fully_sent({"b.py": new})
 
 
-@PROFILE
 @given(versions=st.lists(file_sets, min_size=2, max_size=4), small=st.booleans())
 def test_a_receiver_can_always_rebuild_what_it_was_sent(versions: list[dict[str, str]], small: bool) -> None:
     """Apply the deltas as a receiver does, and compare with the files that we believe it has."""
@@ -354,7 +352,6 @@ class TestLongLines:
         deltas = build_delta(fully_sent({"a": self.LONG}), {"a": self.LONG + "!"}, TOKENIZER.count)
         assert deltas.receiver_files["a"] == SentFile(self.LONG, is_partial=True)
 
-    @PROFILE
     @given(clean_texts, clean_texts, st.integers(100, 600), st.integers(0, 3))
     def test_the_limit_holds(self, one: str, other: str, chars: int, lines: int) -> None:
         old = "\n".join([self.LONG + one] * (lines + 1))

@@ -6,7 +6,7 @@ from contextopt.engine.agents.errorlogs import latest_error, latest_error_within
 from contextopt.engine.agents.logmarkers import Marker, classify
 from contextopt.engine.text.errors import InvalidValue
 from tests.contextopt.engine.factories import TOKENIZER
-from tests.contextopt.engine.strategies import PROFILE, clean_texts
+from tests.contextopt.engine.strategies import clean_texts
 from tests.speed import within
 
 START = [f"Unpacking package-{number} (1.{number}.0) over (1.{number - 1}.9) ..." for number in range(1_500)]
@@ -269,7 +269,6 @@ fragments = st.one_of(
 )
 
 
-@PROFILE
 @given(parts=st.lists(fragments, max_size=60), chars=st.integers(100, 400), tokens=st.integers(50, 120))
 def test_never_over_budget(parts: list[str], chars: int, tokens: int) -> None:
     log = "".join(parts)

@@ -12,7 +12,7 @@ from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, g
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import RememberingTokenizer
 from tests.contextopt.engine.factories import TOKENIZER
-from tests.contextopt.engine.strategies import PROFILE, clean_texts
+from tests.contextopt.engine.strategies import clean_texts
 
 EXACT = RenderedCounter(TOKENIZER)
 HEURISTIC = HeuristicCounter()
@@ -175,7 +175,6 @@ contexts = st.builds(
 )
 
 
-@PROFILE
 @given(context=contexts, budget=st.integers(0, 400), counter=st.sampled_from([EXACT, HEURISTIC]))
 def test_never_over_budget(context: AgentContext, budget: int, counter: Any) -> None:
     profile = PhaseProfile("any", budget, FIELDS)
@@ -186,7 +185,6 @@ def test_never_over_budget(context: AgentContext, budget: int, counter: Any) -> 
     assert again.context == result.context
 
 
-@PROFILE
 @given(context=contexts)
 def test_json_round_trip(context: AgentContext) -> None:
     assert AgentContext.from_json(json.loads(json.dumps(context.to_json()))) == context

@@ -22,7 +22,7 @@ from contextopt.engine.agents.retries import (
 from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter
 from contextopt.engine.text.errors import InvalidValue
 from tests.contextopt.engine.factories import TOKENIZER
-from tests.contextopt.engine.strategies import PROFILE, clean_texts
+from tests.contextopt.engine.strategies import clean_texts
 from tests.speed import within
 
 EXACT = RenderedCounter(TOKENIZER)
@@ -170,7 +170,6 @@ def test_a_receiver_that_never_saw_a_file_gets_it_as_new() -> None:
     assert {changed.kind for changed in outcome.context.changed_files} == {"new"}
 
 
-@PROFILE
 @given(
     before=st.dictionaries(st.sampled_from("abc"), clean_texts, max_size=3),
     after=st.dictionaries(st.sampled_from("abc"), clean_texts, max_size=3),
@@ -289,7 +288,6 @@ def test_the_error_has_its_own_limit(tokens: int) -> None:
     assert 0.6 * chars < len(heuristic) <= chars
 
 
-@PROFILE
 @given(before=clean_texts, after=clean_texts)
 def test_an_uncut_plan_applies(before: str, after: str) -> None:
     context = AgentContext(tree="src/\n" * 5_000)

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from benchmarks.agents.strategies import TICKETS
 from contextopt.engine.agents.taskpatterns import GENERAL, PATTERNS, detect_task_pattern
-from tests.contextopt.engine.strategies import PROFILE, texts
+from tests.contextopt.engine.strategies import texts
 
 NAMES = [pattern.name for pattern in PATTERNS]
 
@@ -98,7 +98,6 @@ def test_the_labelled_tickets() -> None:
     assert sum(1 for label, said in found if said == label) >= 107
 
 
-@PROFILE
 @given(texts)
 def test_any_text_has_a_pattern(text: str) -> None:
     pattern = detect_task_pattern(text)

@@ -11,7 +11,7 @@ from contextopt.engine.briefs.claims import check_claims
 from contextopt.engine.briefs.selection import MENTIONS
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import TOKENIZER
-from tests.contextopt.engine.strategies import PROFILE, clean_texts
+from tests.contextopt.engine.strategies import clean_texts
 
 WORDS = (
     "Redis", "app/cache.py", "users_table", "may", "not", "fails", "2.4.1", "#12", "high", "the", "because",
@@ -65,7 +65,6 @@ def _texts(value: object) -> set[str]:
     return {str(value), str(value).lower()}
 
 
-@PROFILE
 @given(findings(), st.integers(20, 120))
 def test_the_budget_is_never_exceeded_and_the_answer_is_one(found: tuple[Finding, ...], budget: int) -> None:
     result = run(found, budget)
@@ -73,7 +72,6 @@ def test_the_budget_is_never_exceeded_and_the_answer_is_one(found: tuple[Finding
     assert run(found, budget) == result
 
 
-@PROFILE
 @given(findings(), st.integers(20, 120), st.randoms(use_true_random=False))
 def test_order_does_not_matter(found: tuple[Finding, ...], budget: int, rng: random.Random) -> None:
     shuffled = list(found)
@@ -81,7 +79,6 @@ def test_order_does_not_matter(found: tuple[Finding, ...], budget: int, rng: ran
     assert run(tuple(shuffled), budget) == run(found, budget)
 
 
-@PROFILE
 @given(findings(), st.integers(20, 120))
 def test_every_finding_is_accounted_for_once(found: tuple[Finding, ...], budget: int) -> None:
     result = run(found, budget)
@@ -89,7 +86,6 @@ def test_every_finding_is_accounted_for_once(found: tuple[Finding, ...], budget:
     assert sorted(places) == sorted(finding.id for finding in found)
 
 
-@PROFILE
 @given(findings())
 def test_the_critical_are_closed_over_dependencies(found: tuple[Finding, ...]) -> None:
     critical = set(run(found, 100).critical)
@@ -97,7 +93,6 @@ def test_the_critical_are_closed_over_dependencies(found: tuple[Finding, ...]) -
     assert needed <= critical
 
 
-@PROFILE
 @given(findings(), st.integers(20, 120))
 def test_nothing_is_said_that_the_findings_lack(found: tuple[Finding, ...], budget: int) -> None:
     result = run(found, budget)

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.briefs.repeats import rank_with_repeats
-from tests.contextopt.engine.strategies import PROFILE
 from tests.speed import within
 
 SHARE = 0.45
@@ -30,7 +29,6 @@ def rank_one_by_one(values: Mapping[int, float], kinds: Sequence[str]) -> Iterat
         yield key
 
 
-@PROFILE
 @given(lines=st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from("aaab")), max_size=80))
 def test_the_order_is_that_of_each_key_by_itself(lines: list[tuple[float, str]]) -> None:
     values = {key: value for key, (value, _) in enumerate(lines)}

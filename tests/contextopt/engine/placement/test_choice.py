@@ -12,7 +12,6 @@ from contextopt.engine.placement.choice import Conversation, LastPrompt, Place, 
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.engine.placement.sight import Block, Sight, read_block
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
-from tests.contextopt.engine.strategies import PROFILE
 
 CHEAP_READS, DEAR_READS = CachePrices(0.1, 1.25), CachePrices(0.5, 1.0)
 CONTEXT_TOKENS = 400
@@ -66,7 +65,6 @@ def shown_ids(placed: Placed) -> set[int]:
     return {entry.id for entry in placed.outcome.ledger if entry.kept}
 
 
-@PROFILE
 @given(question_lists, st.integers(0, 2_400), st.sampled_from(["append", "auto"]))
 def test_appended_contexts_keep_their_budgets(questions: list[list[int]], bound: int, placement: str) -> None:
     for placed in play(questions, bound=bound, placement=placement):
@@ -82,7 +80,6 @@ def test_appended_contexts_keep_their_budgets(questions: list[list[int]], bound:
             assert carried <= bound / 2
 
 
-@PROFILE
 @given(question_lists, st.data())
 def test_no_record_is_lost_with_the_blocks_that_the_caller_lost(
     questions: list[list[int]], data: st.DataObject

@@ -13,7 +13,6 @@ from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
 from tests.contextopt.engine.factories import NOW, make_record
-from tests.contextopt.engine.strategies import PROFILE
 
 TOKENIZER = get_tokenizer("cl100k_base")
 ADAPTIVE = ContextConfig(stage=5, budget_mode="adaptive")
@@ -108,7 +107,6 @@ def test_records_of_a_thread_need_less_than_single_ones() -> None:
     assert needed(neighbour=0.1)[0] < 0.9 * needed()[0]
 
 
-@PROFILE
 @given(st.lists(st.floats(0, 10), min_size=20, max_size=20), st.integers(100, 2_000))
 def test_adaptive_takes_a_beginning_of_what_fixed_takes(parts: list[float], budget: int) -> None:
     asked, config = query(*parts), ADAPTIVE.replace(context_tokens=budget)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from contextopt.engine import ContextConfig, InvalidValue
-from tests.contextopt.engine.strategies import PROFILE, staged_configs
+from tests.contextopt.engine.strategies import staged_configs
 
 
 def test_defaults() -> None:
@@ -72,7 +72,6 @@ def test_a_weight_may_have_trailing_zeros() -> None:
     assert ContextConfig(recency_weight=Decimal("0.70000")) == ContextConfig()
 
 
-@PROFILE
 @given(staged_configs)
 def test_json_round_trip(config: ContextConfig) -> None:
     assert ContextConfig.from_json(json.loads(json.dumps(config.to_json()))) == config

@@ -8,7 +8,7 @@ from hypothesis import given
 from contextopt.engine import ContextConfig, Query, RecordDetail, Relevance, SpaceContext, assemble
 from contextopt.engine.prompts.duplicates import Commit, SeenTexts, newer_commits, numbers_in
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record
-from tests.contextopt.engine.strategies import PROFILE, texts
+from tests.contextopt.engine.strategies import texts
 
 LONG = (
     "The nightly import of the price list failed because the supplier sent a file with a byte order mark, "
@@ -61,7 +61,6 @@ def test_the_first_one_in_is_the_original() -> None:
     assert seen.admit(1, LONG.title()) == 9
 
 
-@PROFILE
 @given(texts, texts)
 def test_a_text_repeats_itself_and_order_does_not_matter(first: str, second: str) -> None:
     there, back = SeenTexts(), SeenTexts()

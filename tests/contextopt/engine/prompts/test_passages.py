@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, RatedText
 from contextopt.engine.text.lexical import terms
-from tests.contextopt.engine.strategies import PROFILE, texts
+from tests.contextopt.engine.strategies import texts
 
 NOTES = " ".join(f"Paragraph {number} is about ordinary matters of the week." for number in range(200))
 NEEDLE = "The staging certificate expires on 3 May."
@@ -51,7 +51,6 @@ def test_what_stands_too_far_in_is_not_read() -> None:
     assert found.endswith("…")
 
 
-@PROFILE
 @given(st.lists(texts, max_size=20).map(" ".join), texts, st.integers(0, 200))
 def test_never_longer_and_always_one_line(notes: str, question: str, max_chars: int) -> None:
     found = RatedText(notes, query(question)).excerpt(max_chars)

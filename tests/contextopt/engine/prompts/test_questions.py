@@ -23,7 +23,7 @@ from contextopt.engine.prompts.config import MIN_RECORD_TOKENS
 from contextopt.engine.prompts.selection import LARGEST_SHARE, SMALLEST_SHARE, record_limits
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space
-from tests.contextopt.engine.strategies import PROFILE, record_lists, spaces, staged_configs, texts
+from tests.contextopt.engine.strategies import record_lists, spaces, staged_configs, texts
 
 CONFIG = ContextConfig(stage=5)
 
@@ -177,7 +177,6 @@ part = st.floats(0, 10)
 relevance_maps = st.dictionaries(st.integers(0, 40), st.builds(Relevance, st.none() | part, *[part] * 5))
 
 
-@PROFILE
 @given(record_lists(), spaces(), staged_configs, relevance_maps, st.lists(texts, min_size=5, max_size=5))
 def test_the_properties_of_stage_4_hold(
     records: tuple[RecordSummary, ...],
@@ -210,7 +209,6 @@ def test_the_properties_of_stage_4_hold(
     assert again.text == assembled.text
 
 
-@PROFILE
 @given(record_lists(), staged_configs, staged_configs, st.lists(texts, min_size=5, max_size=5))
 def test_drafts_of_one_selection_change_no_later_one(
     records: tuple[RecordSummary, ...], first: ContextConfig, second: ContextConfig, notes: list[str]

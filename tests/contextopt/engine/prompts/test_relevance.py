@@ -18,7 +18,7 @@ from contextopt.engine import (
 )
 from contextopt.engine.prompts.relevance import own_relevances, rank_by_query
 from tests.contextopt.engine.factories import NOW, make_record
-from tests.contextopt.engine.strategies import PROFILE, weights
+from tests.contextopt.engine.strategies import weights
 
 CONFIG = ContextConfig(stage=5, window_days=None)
 
@@ -132,7 +132,6 @@ part = st.floats(0, 10)
 parts = st.builds(Relevance, st.none() | part, *[part] * 5)
 
 
-@PROFILE
 @given(parts, parts, weights, weights, st.integers(0, 60))
 def test_more_relevance_never_ranks_lower(
     some: Relevance, extra: Relevance, semantic: Decimal, lexical: Decimal, days: int
@@ -144,7 +143,6 @@ def test_more_relevance_never_ranks_lower(
     assert score_for(record, Relevance(*[10.0] * 6), config) < 2**63
 
 
-@PROFILE
 @given(st.dictionaries(st.integers(1, 30), parts), st.permutations(range(1, 31)))
 def test_lending_does_not_depend_on_order(hits: dict[int, Relevance], thread: list[int]) -> None:
     pairs = list(hits.items())

@@ -13,7 +13,6 @@ from contextopt.engine import ContextConfig, Relevance
 from contextopt.engine.prompts.relevance import topic_weight, weighted_relevance
 from contextopt.engine.prompts.topics import LONG_EPISODE, SHORT_EPISODE, Place, Topics
 from tests.contextopt.engine.factories import NOW
-from tests.contextopt.engine.strategies import PROFILE
 
 CONFIG = ContextConfig(stage=5)
 MEETING = {position: Place("meeting", position, NOW, 20) for position in range(300)}
@@ -80,7 +79,6 @@ def test_it_counts_as_neighbours_do() -> None:
     assert topic_weight(CONFIG.replace(neighbour_share=Decimal(0))) == 0
 
 
-@PROFILE
 @given(st.dictionaries(st.integers(0, 299), st.floats(0, 10), max_size=60), st.randoms())
 def test_parts_run_from_0_to_10_in_any_order(own: dict[int, float], rng: Random) -> None:
     parts = topic(own)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from contextopt.engine.text.dates import SPANS_MAX, named_spans
 from contextopt.engine.text.datespans import DateSpan
-from tests.contextopt.engine.strategies import PROFILE
 
 TODAY = date(2026, 11, 24)
 
@@ -106,7 +105,6 @@ på 1.1.01 feb for siden the year 29
 """
 
 
-@PROFILE
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join), st.dates())
 def test_any_text_at_any_time(question: str, today: date) -> None:
     spans = named_spans(question, today)

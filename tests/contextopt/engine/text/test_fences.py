@@ -13,7 +13,6 @@ from contextopt.engine.text.counters import HeuristicCounter
 from contextopt.engine.text.fences import EXTERNAL_DATA, STRATEGY_HINT, fence, quiet_lines
 from contextopt.engine.text.marks import MARK
 from tests.contextopt.engine.payloads import hostile
-from tests.contextopt.engine.strategies import PROFILE
 from tests.speed import within
 
 _GAP = r"[^\w/]"
@@ -33,7 +32,6 @@ def reads_as_marker(line: str) -> bool:
     return _MARKER.search("".join(seen)) is not None
 
 
-@PROFILE
 @given(hostile, st.sampled_from([STRATEGY_HINT, EXTERNAL_DATA]))
 def test_nothing_inside_closes_the_fence_or_poses_as_a_marker(text: str, label: str) -> None:
     opening, *body, closing = fence(text, label, "note").split("\n")
@@ -48,7 +46,6 @@ def test_nothing_inside_closes_the_fence_or_poses_as_a_marker(text: str, label: 
         assert "[retry" not in unicodedata.normalize("NFKC", line).lower()
 
 
-@PROFILE
 @given(hostile)
 def test_the_same_text_gives_the_same_fence(text: str) -> None:
     assert fence(text, STRATEGY_HINT) == fence(text, STRATEGY_HINT)

@@ -18,7 +18,6 @@ from contextopt.engine.text.fences import STRATEGY_HINT, fence
 from contextopt.engine.text.marks import MARK, NO_NEWLINE, mark, marked_block, marked_file, unmark
 from tests.contextopt.engine.factories import NOW, TOKENIZER
 from tests.contextopt.engine.payloads import BREAKS, PAYLOADS, hostile
-from tests.contextopt.engine.strategies import PROFILE
 
 EXACT = RenderedCounter(TOKENIZER)
 _DIGEST = re.compile(r"\b[0-9a-f]{8}\b")
@@ -71,7 +70,6 @@ def changes_of(text: str, limits: DeltaLimits) -> dict[str, ChangedFile]:
     return {change.path: change for change in deltas.changed_files}
 
 
-@PROFILE
 @given(hostile)
 @example("a\r")
 @example("> a\n> \n")
@@ -96,14 +94,12 @@ def test_a_file_without_a_last_line_break_is_told_from_one_with_it() -> None:
     assert marked_file("\n") == "> \n"
 
 
-@PROFILE
 @given(hostile)
 def test_nothing_in_a_phase_poses_as_ours(text: str) -> None:
     for shown in (f"x{text}", f"{text}x"):
         assert ours(context_of(shown).render()) == ours(context_of("harmless").render())
 
 
-@PROFILE
 @given(hostile, st.sampled_from(["implementation_error", "bad_plan", "missing_context"]))
 def test_nothing_in_a_retry_poses_as_ours(text: str, root_cause: str) -> None:
     text = f"x{text}"
@@ -117,7 +113,6 @@ def test_nothing_in_a_retry_poses_as_ours(text: str, root_cause: str) -> None:
     assert ours(everything.render()) == ours(FullRetry(context_of("harmless"), "x", "x").render())
 
 
-@PROFILE
 @given(hostile, st.sampled_from([UNCUT, DeltaLimits(3, 200), DeltaLimits()]))
 def test_nothing_in_a_delta_poses_as_ours(text: str, limits: DeltaLimits) -> None:
     for change in changes_of(text, limits).values():
@@ -127,7 +122,6 @@ def test_nothing_in_a_delta_poses_as_ours(text: str, limits: DeltaLimits) -> Non
         assert set(rest) <= set(change.diff.splitlines())
 
 
-@PROFILE
 @given(hostile)
 def test_files_come_back_byte_for_byte(text: str) -> None:
     context = AgentContext(
@@ -136,7 +130,6 @@ def test_files_come_back_byte_for_byte(text: str) -> None:
     assert read_files(context.render()) == {file.path: file.content for file in context.files}
 
 
-@PROFILE
 @given(hostile.filter(lambda text: "\0" not in text))
 def test_diffs_come_back_byte_for_byte(text: str) -> None:
     rest = "".join(f"line {number}\n" for number in range(30))

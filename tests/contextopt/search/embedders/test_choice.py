@@ -54,7 +54,7 @@ def test_a_text_has_one_vector_whatever_it_is_embedded_with(name: str) -> None:
     assert (together * alone).sum(axis=1).min() > 0.98
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.text(max_size=200), max_size=5))
 def test_any_text_is_a_unit_vector_or_zeros(texts: list[str]) -> None:
     lengths = np.linalg.norm(get_embedder("wordllama-256").embed(texts), axis=1)

@@ -313,7 +313,7 @@ def _becomes_ready(table: registry.Searchable, model: EmbeddingModel) -> bool:
     return False
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
         st.tuples(st.sampled_from([0, 1]), st.booleans(), st.sampled_from(TITLES)), min_size=1, max_size=8
