@@ -27,7 +27,7 @@ from psycopg.conninfo import make_conninfo
 from config.embedded.errors import LockError, PostgresError
 from config.embedded.locks import acquire, locked, open_lock, try_lock
 from config.embedded.place import BASE_DIR, DISTRIBUTION, Location, installed_bin_dir, location
-from config.embedded.remains import clear_remains, postmaster
+from config.embedded.remains import clear_remains, is_stopping, postmaster
 
 __all__ = [
     "Location",
@@ -130,8 +130,9 @@ def stop(place: Location | None = None) -> bool:
 
 
 def is_running(place: Location | None = None) -> bool:
-    """Tell whether the server's main process lives. Cheap: opens no connection."""
-    return postmaster(place or location()) is not None
+    """Tell whether the server's main process lives and takes new clients. Cheap: opens no connection."""
+    place = place or location()
+    return postmaster(place) is not None and not is_stopping(place)
 
 
 def _bring_up(place: Location) -> None:
@@ -140,6 +141,9 @@ def _bring_up(place: Location) -> None:
     if not (place.data_dir / "PG_VERSION").exists():
         _initialise(place)
     _check_version(place)
+    if postmaster(place) is not None and is_stopping(place):
+        # Whoever told it to stop waits for its clients, which may stay for hours.
+        _halt(place)
     if _ping(place) == pq.Ping.NO_RESPONSE:
         clear_remains(place)
         _launch(place)
@@ -274,12 +278,12 @@ def _shared_memory_type() -> str:
 def shut_down(place: Location) -> None:
     """Stop the server even if it is in use."""
     with locked(place.var_dir, START_LOCK, LOCK_SECONDS):
-        if is_running(place):
-            _run(
-                place,
-                ["pg_ctl", "stop", "-D", "data", "-m", "fast", "-t", "30"],
-                explain_with_log=True,
-            )
+        if postmaster(place) is not None:
+            _halt(place)
+
+
+def _halt(place: Location) -> None:
+    _run(place, ["pg_ctl", "stop", "-D", "data", "-m", "fast", "-t", "30"], explain_with_log=True)
 
 
 def _database_answers(place: Location) -> bool:

@@ -12,6 +12,9 @@ from config.embedded.errors import PostgresError
 from config.embedded.place import SOCKET_NAME, Location
 
 REMAINS_SECONDS = 15.0
+# In postmaster.pid, the eighth line is the server's state, padded with blanks.
+STATUS_LINE = 7
+STOPPING = "stopping"
 
 
 def postmaster(place: Location) -> psutil.Process | None:
@@ -21,6 +24,15 @@ def postmaster(place: Location) -> psutil.Process | None:
     except (OSError, ValueError, psutil.NoSuchProcess):
         return None
     return process if _serves(process, place) else None
+
+
+def is_stopping(place: Location) -> bool:
+    """Tell whether the server was told to stop, and refuses new clients while it waits for the others."""
+    try:
+        lines = (place.data_dir / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return False
+    return len(lines) > STATUS_LINE and lines[STATUS_LINE].strip() == STOPPING
 
 
 def server_processes(place: Location) -> list[psutil.Process]:

@@ -29,7 +29,7 @@ from config.embedded.place import (
     installed_bin_dir,
     location,
 )
-from config.embedded.remains import postmaster
+from config.embedded.remains import is_stopping, postmaster
 
 START = """
 import pathlib, sys
@@ -142,6 +142,22 @@ def test_pid_file_of_a_stranger_does_not_keep_the_server_down(place: Location) -
         assert stranger.poll() is None
         stranger.communicate(b"\n")
     assert postgres.is_running(place)
+
+
+def test_a_server_that_was_told_to_stop_does_not_wait_for_its_clients(place: Location) -> None:
+    postgres.ensure_running(place)
+    with psycopg.connect(make_conninfo(**postgres.connection_params(place))) as client:
+        server = postmaster(place)
+        assert server is not None
+        server.terminate()
+        while not is_stopping(place):
+            time.sleep(0.01)
+        assert not postgres.is_running(place)
+        postgres.ensure_running(place)
+        with pytest.raises(psycopg.OperationalError):
+            client.execute("SELECT 1")
+    with psycopg.connect(make_conninfo(**postgres.connection_params(place))) as client:
+        assert client.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_server_whose_socket_is_gone_is_replaced(place: Location) -> None:
