@@ -56,9 +56,20 @@ def temporary_checkouts() -> Iterator[Callable[[str], Path]]:
         postgres.release(place)
         with contextlib.suppress(SetupError):
             postgres.shut_down(place)
+        psutil.wait_procs(lingerers(checkout), timeout=60)
         for directory in (place.home, place.socket_dir):
             shutil.rmtree(directory, ignore_errors=True)
     shutil.rmtree(top)
+
+
+def lingerers(checkout: Path) -> list[psutil.Process]:
+    """Return the processes that would stop the server later. One that has just begun makes files in `var`."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.cmdline()[-2:] == ["config.embedded.lingering", str(checkout)]:
+                found.append(process)
+    return found
 
 
 @pytest.fixture
