@@ -142,7 +142,7 @@ def _bring_up(place: Location) -> None:
         _initialise(place)
     _check_version(place)
     if postmaster(place) is not None and is_stopping(place):
-        # Whoever told it to stop waits for its clients, which may stay for hours.
+        # It waits for its clients, which may stay for hours.
         _halt(place)
     if _ping(place) == pq.Ping.NO_RESPONSE:
         clear_remains(place)
