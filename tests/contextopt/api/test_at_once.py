@@ -18,7 +18,7 @@ from tests import factories
 from tests.concurrency import at_once
 from tests.contextopt.api.conftest import Caller, make_caller
 
-ROUNDS = 25
+ROUNDS = 12
 SLUGS = ("one", "two")
 WORDS = "queue lock deploy price cart round login page worker cache retry token".split()  # noqa: SIM905
 PATIENCE_SECONDS = 120

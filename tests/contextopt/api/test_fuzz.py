@@ -81,7 +81,7 @@ def secret(shared: None) -> str:
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @schema.parametrize()
 @settings(
-    max_examples=6,
+    max_examples=4,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),

@@ -56,7 +56,7 @@ class WithinTheLimit(TestCase):
         cls.team = factories.make_team()
         cls.space = factories.make_space(cls.team)
 
-    @settings(max_examples=40)
+    @settings(max_examples=12)
     @given(st.lists(texts, max_size=12), texts, st.integers(TOKENS_MIN, 3_000), st.sampled_from(list(Scope)))
     @example(['"\\' * 2_000] * 8, "queue", TOKENS_MIN, Scope.WRITE)
     def test_the_whole_result_is_within_max_tokens(

@@ -30,7 +30,7 @@ class WithinTheLimit(TestCase):
         factories.make_repository(cls.team)
         factories.make_space(cls.team)
 
-    @settings(max_examples=25)
+    @settings(max_examples=8)
     @given(st.lists(texts, min_size=1, max_size=6), st.integers(TOKENS_MIN, 3_000))
     @example(['"\\' * 2_000] * 4, TOKENS_MIN)
     def test_the_whole_result_is_within_max_tokens(self, notes: list[str], max_tokens: int) -> None:
