@@ -45,7 +45,7 @@ class NotFound(ContextoptError):
 
 
 class Conflict(ContextoptError):
-    """The state of the named thing does not allow this."""
+    """The state of the named thing does not allow this. The message is in sentences."""
 
 
 class BelowMinimum(Conflict):
@@ -56,7 +56,7 @@ class DuplicateRecord(Conflict):
     """The space has a record with this source and external id."""
 
     def __init__(self, record_id: int) -> None:
-        super().__init__(f"record {record_id} already has this source and external_id")
+        super().__init__(f"Record {record_id} already has this source and external_id.")
         self.record_id = record_id
 
 

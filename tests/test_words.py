@@ -149,3 +149,25 @@ def test_no_visible_sentence_begins_with_a_stilted_word() -> None:
     ]
     assert len(found) > 500
     assert [each for each in found if STILTED.match(each[1])] == []
+
+
+CONFLICTS = ("Conflict", "PurgedRecord")
+
+
+def conflict_messages(path: Path) -> Iterator[str]:
+    """Yield what a module's conflicts say, "…" for each value in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CONFLICTS:
+            for said in node.args[:1]:
+                if isinstance(said, ast.Constant):
+                    yield str(said.value)
+                elif isinstance(said, ast.JoinedStr):
+                    parts = [part.value if isinstance(part, ast.Constant) else "…" for part in said.values]
+                    yield "".join(map(str, parts))
+
+
+def test_a_conflict_is_told_in_sentences() -> None:
+    """Pages put an outcome such as "Not saved." before it."""
+    told = [message for path in python_files() for message in conflict_messages(path)]
+    assert len(told) > 40
+    assert [said for said in told if not re.fullmatch(r"[A-Z…].*[.]", said)] == []

@@ -98,7 +98,7 @@ def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
     if missing:
         raise InvalidInput(missing)
     if PhaseProfile.objects.active().filter(team_id=team_id).count() >= PHASES_MAX:
-        raise Conflict(f"the team already has {PHASES_MAX} phases, the maximum")
+        raise Conflict(f"The team already has {PHASES_MAX} phases, the maximum.")
 
 
 def find_profile(team_id: int, phase: str, version: int) -> PhaseProfile:

@@ -174,7 +174,7 @@ def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
                 team=team, external_id=data.external_id, defaults=fields
             )
             if not is_new:
-                raise Conflict(f"task {task.pk} already has the external_id {data.external_id!r}")
+                raise Conflict(f"Task {task.pk} already has the external_id {data.external_id!r}.")
         else:
             task = Task.objects.create(team=team, **fields)
         store_receiver_files(task, data.receiver, {}, fully_sent(present(data.files)))

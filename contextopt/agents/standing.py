@@ -83,7 +83,7 @@ def attach_document(*, team: Team, data: StandingDocumentIn, actor: str) -> Atta
     documents = StandingDocument.objects.of(team.pk, data.repository)
     document = documents.filter(title=data.title).first()
     if document is None and documents.count() >= DOCUMENTS_MAX:
-        raise Conflict(f"the repository already has {DOCUMENTS_MAX} standing documents, the maximum")
+        raise Conflict(f"The repository already has {DOCUMENTS_MAX} standing documents, the maximum.")
     before = document.content if document else None
     is_new = document is None
     if document is None:

@@ -347,7 +347,7 @@ def cancel_message(*, message: Message) -> Message:
     """
     current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if current.state == MessageState.ANSWERED:
-        raise Conflict("the message has already been answered")
+        raise Conflict("The message has already been answered.")
     current.state, current.next_try_at, current.partial_text = MessageState.CANCELLED, None, ""
     current.save(update_fields=["state", "next_try_at", "partial_text"])
     return current
@@ -362,9 +362,9 @@ def retry_message(*, message: Message) -> Message:
     """
     current = Message.objects.select_for_update(no_key=True).get(pk=message.pk)
     if not current.is_retryable:
-        raise Conflict(f"the message is {current.get_state_display().lower()}")
+        raise Conflict(f"The message is {current.get_state_display().lower()}.")
     if not endpoint.is_configured():
-        raise Conflict("no model endpoint is configured")
+        raise Conflict("No model endpoint is configured.")
     current.state, current.next_try_at, current.error = MessageState.QUEUED, timezone.now(), ""
     current.save(update_fields=["state", "next_try_at", "error"])
     run_after_commit(SEND_MESSAGES, current.pk)

@@ -51,7 +51,7 @@ def invite(*, team: Team, data: InvitationIn, actor: str) -> tuple[Invitation, s
     """
     team.lock()
     if Invitation.objects.usable().filter(team=team).count() >= OPEN_MAX:
-        raise Conflict(f"the team has {OPEN_MAX} open invitations; revoke some first")
+        raise Conflict(f"The team has {OPEN_MAX} open invitations. Revoke some first.")
     invitation, token = Invitation.objects.create_with_token(
         team=team,
         role=data.role,

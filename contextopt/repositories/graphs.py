@@ -62,7 +62,7 @@ def read_unchanged[T](repository: Repository, read: Callable[[], T]) -> T:
             return read()
         except ContentGone:
             repository.refresh_from_db()
-    raise Conflict("the repository is being changed; try again in a moment")
+    raise Conflict("The repository is being changed. Try again in a moment.")
 
 
 _kept: OrderedDict[int, LoadedIndex] = OrderedDict()

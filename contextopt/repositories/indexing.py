@@ -127,7 +127,7 @@ def create_posted(*, team: Team, name: str, files: Mapping[str, str], actor: str
     started = perf_counter()
     with team_turn(team.pk):
         if Repository.objects.filter(team=team, name=name).exists():
-            raise Conflict(f"there is already a repository {name!r}")
+            raise Conflict(f"There is already a repository {name!r}.")
         repository = Repository.objects.create(team=team, name=name, created_by=actor[:160])
         return _write_posted(repository, files, set(), started)
 
@@ -142,7 +142,7 @@ def update_posted(*, repository: Repository, files: Mapping[str, str], deleted: 
     """
     started = perf_counter()
     if not repository.is_posted:
-        raise Conflict("the repository is read from a folder; index it again there")
+        raise Conflict("The repository is read from a folder. Index it again there.")
     with team_turn(repository.team_id):
         repository.refresh_from_db()
         return _write_posted(repository, files, set(deleted), started)

@@ -327,7 +327,7 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
         lock_space(record.space)
         current = Record.objects.select_for_update(no_key=True).get(pk=record.pk)
         if current.purged_at is not None:
-            raise PurgedRecord("the record's text was erased for good")
+            raise PurgedRecord("The record's text was erased for good.")
         different = {name: value for name, value in state.items() if getattr(current, name) != value}
         if not different:
             return current

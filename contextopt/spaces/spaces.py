@@ -46,7 +46,7 @@ def create_space(
             },
         )
         if not is_new:
-            raise Conflict(f"a space with the slug {data.slug!r} already exists")
+            raise Conflict(f"A space with the slug {data.slug!r} already exists.")
         ContextConfig.objects.publish(
             space=space, created_by=actor, note="defaults", created_at=at or timezone.now()
         )

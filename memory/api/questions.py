@@ -359,7 +359,7 @@ def list_results(request: ApiRequest, evaluation_id: Path[Id], page: Query[PageQ
 
 def _added(request: ApiRequest, proposal: Proposal | None) -> HttpResponse:
     if proposal is None:
-        raise Conflict("this context was not asked a question")
+        raise Conflict("This context was not asked a question.")
     question, is_new = add_proposal(proposal=proposal, actor=actor(request))
     answer = {
         "question": question_json(question), "question_set_id": question.question_set_id, "is_new": is_new,

@@ -59,10 +59,10 @@ def start_backtest(*, space: Space, data: BacktestIn, actor: str) -> Backtest:
     Space.objects.select_for_update(no_key=True).get(pk=space.pk)
     config = find_config(space, data.config)
     if Backtest.objects.filter(space=space).running().count() >= RUNNING_MAX:
-        raise Conflict(f"{RUNNING_MAX} backtests of this space are running; wait for one or cancel it")
+        raise Conflict(f"{RUNNING_MAX} backtests of this space are running. Wait for one or cancel it.")
     logged = Assembly.objects.filter(space=space, kind=Kind.SPACE).newest_first()[: data.last]
     if not (chosen := list(logged)):
-        raise Conflict("this space has no logged contexts yet")
+        raise Conflict("This space has no logged contexts yet.")
     backtest = Backtest.objects.create(space=space, config=config, last=data.last, created_by=actor[:160])
     # The oldest first, so that the newest have the highest ids.
     BacktestRow.objects.bulk_create(
@@ -99,7 +99,7 @@ def cancel_backtest(*, backtest: Backtest) -> Backtest:
     """
     running = Backtest.objects.filter(pk=backtest.pk).running()
     if not running.update(state=BacktestState.CANCELLED, finished_at=timezone.now()):
-        raise Conflict("this backtest is no longer running")
+        raise Conflict("This backtest is no longer running.")
     backtest.refresh_from_db(fields=["state", "finished_at"])
     return backtest
 

@@ -118,7 +118,7 @@ def _find_message(team: Team, message_id: int) -> Subject:
     rows = Message.objects.of(team).filter(author=Author.ASSISTANT).select_related("assembly__config")
     message = find_one(rows.filter(pk=message_id), f"answer {message_id}")
     if message.assembly is None:
-        raise Conflict("the answer's assembly is no longer stored")
+        raise Conflict("The answer's assembly is no longer stored.")
     return Subject(message.assembly, message=message)
 
 
@@ -133,7 +133,7 @@ def _find_external(team: Team, external_id: str, assembly_id: int | None, *, rem
         assembly = _load_assembly(team, assembly_id)
         known, _ = rows.get_or_create(team=team, external_id=external_id, defaults={"assembly": assembly})
     if assembly_id is not None and known.assembly_id != assembly_id:
-        raise Conflict(f"this external message already belongs to assembly {known.assembly_id}")
+        raise Conflict(f"This external message already belongs to assembly {known.assembly_id}.")
     return Subject(known.assembly, external_message=known)
 
 

@@ -110,7 +110,7 @@ def draft_proposed(*, question_set: QuestionSet, actor: str) -> ContextConfig:
     """
     proposed = read_calibration(question_set).proposed
     if proposed is None:
-        raise Conflict("no adaptive budget finds as much with fewer tokens")
+        raise Conflict("No adaptive budget finds as much with fewer tokens.")
     return draft_settings(
         space=question_set.space,
         created_by=actor,

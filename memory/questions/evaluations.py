@@ -121,7 +121,7 @@ def start_evaluation(
     hold_space(question_set.space_id)
     questions = question_set.questions.count()
     if not questions:
-        raise Conflict(f"the question set {question_set.name!r} has no questions yet")
+        raise Conflict(f"The question set {question_set.name!r} has no questions yet.")
     return Evaluation.objects.create(
         question_set=question_set,
         config_version=config_version,

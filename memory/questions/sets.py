@@ -63,7 +63,7 @@ def create_set(*, space: Space, name: str, actor: str) -> QuestionSet:
     """
     question_set, is_new = ensure_set(space=space, name=name, actor=actor)
     if not is_new:
-        raise Conflict(f"this space already has a question set named {name!r}")
+        raise Conflict(f"This space already has a question set named {name!r}.")
     return question_set
 
 
@@ -79,7 +79,7 @@ def ensure_set(*, space: Space, name: str, actor: str) -> tuple[QuestionSet, boo
     if found := rows.filter(name=name).first():
         return found, False
     if rows.count() >= SETS_MAX:
-        raise Conflict(f"a space may have at most {SETS_MAX} question sets")
+        raise Conflict(f"A space may have at most {SETS_MAX} question sets.")
     question_set, is_new = rows.get_or_create(name=name, defaults={"space": space, "created_by": actor[:160]})
     if is_new:
         _note(question_set, actor, "questions.created")
@@ -97,7 +97,7 @@ def rename_set(*, question_set: QuestionSet, name: str, actor: str) -> QuestionS
     before = question_set.name
     others = QuestionSet.objects.filter(space=question_set.space_id, name=name).exclude(pk=question_set.pk)
     if others.exists():
-        raise Conflict(f"this space already has a question set named {name!r}")
+        raise Conflict(f"This space already has a question set named {name!r}.")
     question_set.name = name
     question_set.save(update_fields=["name"])
     if before != name:
@@ -146,7 +146,7 @@ def add_question(
     check_room(question_set)
     expected = _resolve(question_set, data.expected, data.record_ids)
     if data.id is not None and question_set.questions.filter(external_id=data.id).exists():
-        raise Conflict(f"this set already has a question with the id {data.id!r}")
+        raise Conflict(f"This set already has a question with the id {data.id!r}.")
     question = Question.objects.create(
         question_set=question_set,
         external_id=data.id or "",
@@ -165,7 +165,7 @@ def add_question(
 def check_room(question_set: QuestionSet) -> None:
     """Raise Conflict if the set may not have another question."""
     if question_set.questions.count() >= QUESTIONS_MAX:
-        raise Conflict(f"a question set may have at most {QUESTIONS_MAX:,} questions")
+        raise Conflict(f"A question set may have at most {QUESTIONS_MAX:,} questions.")
 
 
 @transaction.atomic

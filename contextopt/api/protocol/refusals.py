@@ -41,7 +41,7 @@ REFUSALS = {
     ),
     409: Refusal(
         "The item's state does not allow this, or a request with the same Idempotency-Key is in progress.",
-        "conflict", "Conflict", "a space with the slug 'support' already exists", "/api/v1/spaces",
+        "conflict", "Conflict", "A space with the slug 'support' already exists.", "/api/v1/spaces",
     ),
     411: Refusal(
         "The request has no Content-Length. Chunked bodies are not supported.",

@@ -53,7 +53,7 @@ class Command(ReportingCommand):
                     on_progress=lambda so_far: progress.show(f"{so_far.embedded:,} embedded"),
                 )
         if not waits:
-            raise Conflict("a worker is already embedding; use --wait to wait for it")
+            raise Conflict("A worker is already embedding. Use --wait to wait for it.")
         progress.show("waiting for a worker that is embedding")
         return False
 

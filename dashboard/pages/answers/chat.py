@@ -170,7 +170,7 @@ def chat_cancel(request: TeamRequest, message_id: int) -> HttpResponse:
     try:
         outbox.cancel_message(message=message)
     except Conflict as error:
-        messages.error(request, f"Not cancelled: {error}.")
+        messages.error(request, f"Not cancelled. {error}")
     return _after_change(request, message)
 
 
@@ -182,7 +182,7 @@ def chat_retry(request: TeamRequest, message_id: int) -> HttpResponse:
     try:
         outbox.retry_message(message=message)
     except Conflict as error:
-        messages.error(request, f"Not sent: {error}.")
+        messages.error(request, f"Not sent. {error}")
     return _after_change(request, message)
 
 

@@ -99,7 +99,7 @@ def _start(request: TeamRequest, space: Space, form: BacktestForm) -> Backtest |
     try:
         return start_and_begin(space=space, data=form.value, actor=request.actor)
     except (Conflict, NotFound) as error:
-        form.add_error(None, f"Not started: {error}.")
+        form.add_error(None, f"Not started. {error}")
     return None
 
 
@@ -234,7 +234,7 @@ def backtest_cancel(request: TeamRequest, backtest_id: int) -> HttpResponse:
     try:
         cancel_backtest(backtest=found)
     except Conflict as error:
-        messages.info(request, f"Not cancelled: {error}.")
+        messages.info(request, f"Not cancelled. {error}")
     else:
         messages.success(request, "Cancelled. The contexts that were computed are kept.")
     return redirect("dashboard:backtest", found.pk)

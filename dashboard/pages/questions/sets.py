@@ -213,7 +213,7 @@ def _evaluate(request: TeamRequest, set_id: int, begin: Callable[..., object]) -
     try:
         begin(question_set=found, actor=request.actor)
     except Conflict as error:
-        messages.error(request, f"Not evaluated: {error}.")
+        messages.error(request, f"Not evaluated. {error}")
     if request.htmx:
         return _render_set(request, found)
     return redirect("dashboard:question_set", found.pk)
@@ -228,7 +228,7 @@ def set_draft(request: TeamRequest, set_id: int) -> HttpResponse:
     try:
         draft = draft_proposed(question_set=found, actor=request.actor)
     except Conflict as error:
-        messages.error(request, f"Not saved: {error}.")
+        messages.error(request, f"Not saved. {error}")
         return redirect("dashboard:question_set", found.pk)
     messages.success(request, f"Saved as draft v{draft.version}. Backtest or publish it here.")
     address = reverse("dashboard:space_settings", args=[found.space.slug])

@@ -169,8 +169,10 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
     except ValidationError as error:
         problem = field_problems(error)[0]
         messages.error(request, f"Not changed: {problem.field} {problem.message}.")
-    except (InvalidInput, Conflict) as error:
-        messages.error(request, f"Not changed: {str(error).removesuffix('.')}.")
+    except InvalidInput as error:
+        messages.error(request, f"Not changed: {error}.")
+    except Conflict as error:
+        messages.error(request, f"Not changed. {error}")
     else:
         announce_published(request, space, config.version, before=before)
     back = request.POST.get("next", "")

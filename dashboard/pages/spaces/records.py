@@ -106,7 +106,7 @@ def record_restore(request: TeamRequest, slug: str, record_id: int) -> HttpRespo
     try:
         restore_record(record=found, actor=request.actor)
     except Conflict as error:
-        messages.error(request, f"Not restored: {error}.")
+        messages.error(request, f"Not restored. {error}")
     else:
         messages.success(request, "Record restored.")
     return _to_record(found)
@@ -121,7 +121,7 @@ def record_pin(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     try:
         update_record(record=found, changes=changes, actor=request.actor)
     except Conflict as error:
-        messages.error(request, f"Not changed: {error}.")
+        messages.error(request, f"Not changed. {error}")
     else:
         messages.success(request, "Pinned." if changes.pinned else "Unpinned.")
     return _to_record(found)
@@ -136,7 +136,7 @@ def record_undo(request: TeamRequest, slug: str, record_id: int, number: int) ->
     try:
         restore_revision(record=found, number=number, actor=request.actor)
     except (Conflict, NotFound) as error:
-        messages.error(request, f"Not changed: {error}.")
+        messages.error(request, f"Not changed. {error}")
     else:
         messages.success(request, "Change undone.")
     return _to_record(found)

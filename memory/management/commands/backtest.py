@@ -52,7 +52,7 @@ class Command(ReportingCommand):
         progress = Progress(self.stderr)
         BACKTESTS.complete(backtest, lambda so_far: _show(so_far, progress))
         if backtest.state != BacktestState.DONE:
-            raise Conflict(f"backtest {backtest.pk} was cancelled")
+            raise Conflict(f"Backtest {backtest.pk} was cancelled.")
         self._answer(backtest, is_json=options["json"])
         refused = backtest.rows.filter(reason__in=[REFUSED, UNAVAILABLE])
         return REJECTED if refused.exists() else DONE

@@ -227,7 +227,7 @@ def test_without_an_endpoint_it_is_kept_and_not_sent(conversation: Conversation,
     held = reload(message)
     assert (held.state, held.tries) == (MessageState.HELD, 0)
     assert "Queue stuck" in build_prompt(held).text
-    with pytest.raises(Conflict, match="no model endpoint"):
+    with pytest.raises(Conflict, match="No model endpoint"):
         retry_message(message=held)
 
 

@@ -351,5 +351,5 @@ def test_a_comparison_that_failed_says_why(owner_client, questions) -> None:
 
 def test_nothing_is_saved_before_budgets_are_compared(owner_client, questions, space) -> None:
     html = owner_client.post(url_of(questions, "draft"), follow=True).content.decode()
-    assert "Not saved: no adaptive budget finds as much with fewer tokens." in html
+    assert "Not saved. No adaptive budget finds as much with fewer tokens." in html
     assert space.configs.count() == 1
