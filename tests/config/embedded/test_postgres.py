@@ -56,7 +56,9 @@ def temporary_checkouts() -> Iterator[Callable[[str], Path]]:
         postgres.release(place)
         with contextlib.suppress(SetupError):
             postgres.shut_down(place)
-        psutil.wait_procs(lingerers(checkout), timeout=60)
+        for process in (waiting := lingerers(checkout)):
+            process.kill()
+        psutil.wait_procs(waiting, timeout=60)
         for directory in (place.home, place.socket_dir):
             shutil.rmtree(directory, ignore_errors=True)
     shutil.rmtree(top)
