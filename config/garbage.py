@@ -2,8 +2,9 @@
 
 import gc
 
-# Requests leave few cycles. Looking for them as often as by default takes 3 % of the time.
-THRESHOLDS = (20_000, 20, 20)
+# Rows that were read with the row they belong to are cycles, and hold large texts. So the young are looked
+# through often; the others, which are few, seldom.
+THRESHOLDS = (2_000, 20, 20)
 
 
 def keep_imported() -> None:
