@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import cast
 
 from django.db import connection
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from contextopt.assemblies.candidates import SpaceInForce
@@ -50,6 +51,11 @@ def load_conversation(
     return Conversation(system_tokens or 0, history, asked, blocks, last)
 
 
+def _payloads() -> QuerySet[AssemblyPayload]:
+    """Return all payloads with their rows, without the columns that say nothing of a prompt."""
+    return AssemblyPayload.objects.select_related("assembly").defer("baseline_text", "config")
+
+
 def _load_blocks(
     team_id: int, space_id: int | None, ids: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[Block, ...]:
@@ -59,7 +65,7 @@ def _load_blocks(
     """
     if not ids:
         return ()
-    found = AssemblyPayload.objects.select_related("assembly").filter(
+    found = _payloads().filter(
         assembly__in=ids, assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE
     )
     return tuple(_read(payload, tokenizer) for payload in found.order_by("assembly_id"))
@@ -114,9 +120,7 @@ def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt
         last_id = max(request.in_sight, default=None)
     if last_id is None:
         return None
-    rows = AssemblyPayload.objects.select_related("assembly").filter(
-        assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE
-    )
+    rows = _payloads().filter(assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE)
     payload = rows.filter(assembly=last_id).first()
     if payload is None:
         return None
@@ -211,7 +215,7 @@ def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPromp
         return None
     row = payload.assembly
     blocks = _load_blocks(row.team_id, row.space_id, payload.request.get("in_sight", []), tokenizer)
-    rows = AssemblyPayload.objects.select_related("assembly").filter(assembly__team=row.team_id)
+    rows = _payloads().filter(assembly__team=row.team_id)
     last = rows.filter(assembly=told["last"]).first() if told["last"] is not None else None
     conversation = Conversation(
         payload.request.get("system_tokens", 0),

@@ -34,6 +34,8 @@ class WordLlamaEmbedder:
         self._table: Vectors = loaded.embedding
         self._tokenizer = loaded.tokenizer
         self._tokenizer.no_padding()
+        # It would keep whole texts, up to ten thousand of them, which hardly ever come again.
+        self._tokenizer.model._resize_cache(0)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         means = [self._means([text[:TEXT_MAX] for text in some]) for some in batched(texts, BATCH_TEXTS)]
