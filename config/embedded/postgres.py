@@ -141,10 +141,8 @@ def _bring_up(place: Location) -> None:
     if not (place.data_dir / "PG_VERSION").exists():
         _initialise(place)
     _check_version(place)
-    if postmaster(place) is not None and is_stopping(place):
-        # It waits for its clients, which may stay for hours.
-        _halt(place)
-    if _ping(place) == pq.Ping.NO_RESPONSE:
+    # A server that was told to stop waits for its clients, which may stay for hours.
+    if is_stopping(place) or _ping(place) == pq.Ping.NO_RESPONSE:
         clear_remains(place)
         _launch(place)
     _wait_until_ready(place)
@@ -279,11 +277,11 @@ def shut_down(place: Location) -> None:
     """Stop the server even if it is in use."""
     with locked(place.var_dir, START_LOCK, LOCK_SECONDS):
         if postmaster(place) is not None:
-            _halt(place)
-
-
-def _halt(place: Location) -> None:
-    _run(place, ["pg_ctl", "stop", "-D", "data", "-m", "fast", "-t", "30"], explain_with_log=True)
+            _run(
+                place,
+                ["pg_ctl", "stop", "-D", "data", "-m", "fast", "-t", "30"],
+                explain_with_log=True,
+            )
 
 
 def _database_answers(place: Location) -> bool:
