@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.models import QuerySet
 from psycopg.conninfo import make_conninfo
 
 from contextopt.models import GatewayPolicy, GatewayRequest, Scope, Space, Team
@@ -156,10 +157,27 @@ class Caller:
 
     def logged(self, number: int = 1) -> list[GatewayRequest]:
         """Return the requests in the log, oldest first, as soon as there are so many."""
-        rows = GatewayRequest.objects.filter(team=self.space.team_id).exclude(reason="timeout")
-        rows = rows.order_by("created_at", "id")
+        rows = self._rows.exclude(reason="timeout")
         wait_until(lambda: rows.count() >= number)
         return list(rows)
+
+    def in_time(self, ask: Callable[[], None], prompts: int) -> list[GatewayRequest]:
+        """Return the logged prompts whose context was in time; at first all may be too late.
+
+        `ask` sends prompts with a provider's client, which does not repeat them.
+        """
+        ends = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < ends:
+            expected = self._rows.count() + prompts
+            ask()
+            wait_until(lambda expected=expected: self._rows.count() >= expected)
+            if rows := list(self._rows.exclude(reason="timeout")):
+                return rows
+        raise AssertionError(f"no context was in time within {PATIENCE_SECONDS} s")
+
+    @property
+    def _rows(self) -> QuerySet[GatewayRequest]:
+        return GatewayRequest.objects.filter(team=self.space.team_id).order_by("created_at", "id")
 
 
 def said(*texts: str) -> list[dict[str, Any]]:

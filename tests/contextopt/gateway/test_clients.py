@@ -36,40 +36,46 @@ def anthropic_client(caller: Caller) -> anthropic.Anthropic:
 
 
 def test_chat(openai_client: openai.OpenAI, caller: Caller, upstream: Upstream, mode: str) -> None:
-    with openai_client as client:
-        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": ASKED}])
+    def ask() -> None:
+        answer = openai_client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": ASKED}]
+        )
         assert answer.choices[0].message.content == "Restart the worker. Då virker det ✓"
-        chunks = client.chat.completions.create(
+        chunks = openai_client.chat.completions.create(
             model="m", messages=[{"role": "user", "content": ASKED}], stream=True
         )
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
         assert text == "Restart the worker. Då virker det ✓"
-        assert [model.id for model in client.models.list()] == ["m"]
-    # The clients do not ask again for a context that took too long.
-    assert {row.is_inserted for row in caller.logged()} == {mode == "insert"}
+
+    with openai_client:
+        assert {row.is_inserted for row in caller.in_time(ask, prompts=2)} == {mode == "insert"}
+        assert [model.id for model in openai_client.models.list()] == ["m"]
     assert upstream.got[0].headers["authorization"] == "Bearer sk-provider"
 
 
-def test_responses(openai_client: openai.OpenAI, caller: Caller, upstream: Upstream, mode: str) -> None:
-    with openai_client as client:
-        assert client.responses.create(model="m", input=ASKED).output_text == "Restart the worker."
-        events = list(client.responses.create(model="m", input=ASKED, stream=True))
-    assert events[-1].type == "response.completed"
-    # The clients do not ask again for a context that took too long.
-    assert {row.is_inserted for row in caller.logged()} == {mode == "insert"}
+def test_responses(openai_client: openai.OpenAI, caller: Caller, mode: str) -> None:
+    def ask() -> None:
+        assert openai_client.responses.create(model="m", input=ASKED).output_text == "Restart the worker."
+        events = list(openai_client.responses.create(model="m", input=ASKED, stream=True))
+        assert events[-1].type == "response.completed"
+
+    with openai_client:
+        assert {row.is_inserted for row in caller.in_time(ask, prompts=2)} == {mode == "insert"}
 
 
 def test_messages(
     anthropic_client: anthropic.Anthropic, caller: Caller, upstream: Upstream, mode: str
 ) -> None:
     asked: list[anthropic.types.MessageParam] = [{"role": "user", "content": ASKED}]
-    with anthropic_client as client:
-        answer = client.messages.create(model="claude-x", max_tokens=50, messages=asked)
+
+    def ask() -> None:
+        answer = anthropic_client.messages.create(model="claude-x", max_tokens=50, messages=asked)
         assert answer.content[0].text == "Restart the worker."
-        with client.messages.stream(model="claude-x", max_tokens=50, messages=asked) as stream:
+        with anthropic_client.messages.stream(model="claude-x", max_tokens=50, messages=asked) as stream:
             assert stream.get_final_text() == "Restarttheworker."
-    # The clients do not ask again for a context that took too long.
-    assert {row.is_inserted for row in caller.logged()} == {mode == "insert"}
+
+    with anthropic_client:
+        assert {row.is_inserted for row in caller.in_time(ask, prompts=2)} == {mode == "insert"}
     assert upstream.got[0].headers["authorization"] == "Bearer sk-ant"
 
 
