@@ -36,16 +36,13 @@ def space(team: Team) -> Space:
     return made
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_a_dead_endpoint_to_a_vote(
-    scheme: str,
-    width: int,
     llm: ModelServer,
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/chat/")
     expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
     check_accessibility(page)

@@ -37,17 +37,14 @@ def missed(space: Space) -> Record:
     return factories.make_record(space, title="Wildcard renewal", notes="Renew by hand.", date=old)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_from_a_record_to_the_reason_and_the_remedy(
-    scheme: str,
-    width: int,
     space: Space,
     missed: Record,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
     first = factories.make_assembly(space, query=QUESTION, as_of=datetime.now(UTC)).id
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**PHONE)
     page.goto("/")
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Page, space, record").fill("wildcard")

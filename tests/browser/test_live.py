@@ -78,7 +78,7 @@ collect_static_files()
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def static_files() -> None:
     with (settings.VAR_DIR / "static.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -91,15 +91,15 @@ def static_files() -> None:
         )
 
 
-@pytest.fixture
-def web(space: Space, static_files: None) -> Iterator[Web]:
+@pytest.fixture(scope="module")
+def web(django_db_setup: None, static_files: None) -> Iterator[Web]:
     web = Web()
     yield web
     web.stop()
 
 
 @pytest.fixture
-def open_live(browser: Browser, web: Web, owner: User) -> Iterator[Callable[[str], Page]]:
+def open_live(browser: Browser, web: Web, space: Space, owner: User) -> Iterator[Callable[[str], Page]]:
     """Open a page as the owner, and wait until it is told of changes."""
     client = Client()
     client.force_login(owner)

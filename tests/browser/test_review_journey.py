@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from contextopt.models import Role, Team, User
 from memory.models import ReviewItem, ReviewSlot
 from tests import factories
+from tests.browser.conftest import DESK
 from tests.memory.factories import make_review
 
 ITEMS = 10
@@ -34,15 +35,12 @@ def queue(team: Team) -> list[ReviewItem]:
     return [make_review(space, as_of=datetime.now(UTC)) for _ in range(ITEMS)]
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_ten_items_by_keyboard(
-    scheme: str,
-    width: int,
     queue: list[ReviewItem],
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**DESK)
     page.goto("/review/")
     expect(page.get_by_role("main").get_by_text("10 waiting")).to_be_visible()
     check_accessibility(page)

@@ -3,24 +3,21 @@
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from contextopt.models import Team
+from tests.browser.conftest import DESK
 from tests.browser.test_journey import call
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_five_steps(
-    scheme: str,
-    width: int,
     live_server: LiveServer,
     team: Team,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
 ) -> None:
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = open_page(**DESK)
     page.goto("/")
     strip = page.locator("#start")
     expect(strip).to_contain_text("1 of 5: Create a space.")
