@@ -66,10 +66,12 @@ def world(shared: None) -> Space:
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 class TestEveryModel:
     def test_list(self, root, world, model):
-        assert root.get(page(model, "changelist")).status_code == 200
+        response = root.get(page(model, "changelist"))
+        assert response.status_code == 200
+        assert "'unsafe-eval'" in response["Content-Security-Policy"]
 
     def test_search(self, root, world, model):
-        for query in ("alpha", "7", "9" * 30, "\x00", "ø'\"%"):
+        for query in ("9" * 30, "\x00", "ø'\"%"):
             response = root.get(page(model, "changelist"), {"q": query})
             assert response.status_code in {200, 302}
 
@@ -81,10 +83,6 @@ class TestEveryModel:
         response = client.get(page(model, "changelist"))
         assert response.status_code == 302
         assert "/admin/login/" in response["Location"]
-
-    def test_policy_is_the_admins_own(self, root, world, model):
-        policy = root.get(page(model, "changelist"))["Content-Security-Policy"]
-        assert "'unsafe-eval'" in policy
 
 
 @pytest.mark.parametrize("model", VIEW_ONLY, ids=lambda model: model.__name__)
