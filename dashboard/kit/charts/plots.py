@@ -91,6 +91,17 @@ def bare_layout() -> Json:
     }
 
 
+# Up to here, an axis has a tick for each whole number.
+FEW = 5
+
+
+def with_whole_ticks(plot: Plot, highest: float) -> Plot:
+    """Keep ticks between whole numbers away from an axis of counts."""
+    if highest <= FEW:
+        plot.update_yaxes(dtick=1)
+    return plot
+
+
 def stacked(plot: Plot) -> Plot:
     """Stack the bars and add a legend: bars have no end to write a name at."""
     plot.update_layout(barmode="relative")
@@ -126,6 +137,8 @@ def texts_at(x: Any, heights: Iterable[float], names: Iterable[str]) -> list[Jso
     ]  # fmt: skip
 
 
+NUMBER_FORMAT = ",~g"
+"""Ticks with as many digits as they need to differ, also below one, where "~s" would write 0.5 as 500m."""
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 
 

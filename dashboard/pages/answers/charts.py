@@ -4,13 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dashboard.kit.charts.columns import Column, ColumnChart
-from dashboard.kit.charts.plots import ACCENT, MUTED, SAVED, Plot, bar, lay_out, scatter, wall_clock
+from dashboard.kit.charts.plots import (
+    ACCENT,
+    MUTED,
+    SAVED,
+    Plot,
+    bar,
+    lay_out,
+    scatter,
+    wall_clock,
+    with_whole_ticks,
+)
 from dashboard.kit.formats import percent, whole
 from dashboard.kit.periods import Bucket
 from dashboard.pages.answers.figures import VoteSeries
 from memory.feedback.trends import VoteFigures
 
-FEW_VOTES = 5
 DOWNVOTED = "var(--bad)"
 
 type VoteLink = Callable[[Bucket], str]
@@ -60,10 +69,8 @@ def votes_figure(data: VoteData) -> Plot:
     ]
     figure = lay_out(data.series.period, bars, "~s", ",.0f")
     figure.update_yaxes(zeroline=True)
-    if max((max(point.up, point.down) for point in rows), default=0) <= FEW_VOTES:
-        figure.update_yaxes(dtick=1)  # no half votes
     figure.update_layout(barmode="relative")
-    return figure
+    return with_whole_ticks(figure, max((max(point.up, point.down) for point in rows), default=0))
 
 
 _CHARTS: tuple[ColumnChart[VoteFigures, VoteData], ...] = (

@@ -15,6 +15,7 @@ from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,
     MUTED,
+    NUMBER_FORMAT,
     SAVED,
     Json,
     Mark,
@@ -35,8 +36,6 @@ from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.figures import Figures, Series
 
 SOFT = "var(--accent-soft)"
-# Ticks have as many digits as they need to differ.
-TICK_FORMAT = ",~g"
 RATIO_HOVER = ".3~g"
 SHARE_FORMAT, SHARE_HOVER = "~%", ".1%"
 MARKS_SHOWN = 6
@@ -118,7 +117,7 @@ def ratio_figure(data: ChartData) -> Plot:
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "ratio", lambda f: f.ratio)]
-    return lay_out(data.series.period, traces, TICK_FORMAT, RATIO_HOVER)
+    return lay_out(data.series.period, traces, NUMBER_FORMAT, RATIO_HOVER)
 
 
 def time_figure(data: ChartData) -> Plot:
@@ -131,7 +130,7 @@ def time_figure(data: ChartData) -> Plot:
     ]
     for trace in traces:
         del trace["text"]
-    figure = lay_out(data.series.period, traces, TICK_FORMAT, ",.1f")
+    figure = lay_out(data.series.period, traces, NUMBER_FORMAT, ",.1f")
     figure.update_yaxes(ticksuffix=" ms")
     figure.update_layout(annotations=_percentile_names(data))
     return figure
@@ -221,7 +220,7 @@ def records_figure(data: ChartData) -> Plot:
     gap = last_known(now) - last_known(earlier)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "records", _records)]
-    return lay_out(data.series.period, traces, TICK_FORMAT, ",.1f")
+    return lay_out(data.series.period, traces, NUMBER_FORMAT, ",.1f")
 
 
 def _records(figures: Figures) -> float | None:
@@ -252,7 +251,7 @@ CHARTS = {
             "records included ÷ filtered; dotted: period before",
             (Column("Compression ratio", lambda f: f.ratio, decimals),),
             ratio_figure,
-            TICK_FORMAT,
+            NUMBER_FORMAT,
             RATIO_HOVER,
             "sort=dropped",
         ),
@@ -266,7 +265,7 @@ CHARTS = {
                 Column("p99 ms", lambda f: f.p99_ms, milliseconds),
             ),
             time_figure,
-            TICK_FORMAT,
+            NUMBER_FORMAT,
             ",.1f",
             "sort=slowest",
             lead=1,
@@ -297,7 +296,7 @@ CHARTS = {
             "space contexts; dotted: period before",
             (Column("Records per request", _records, tenths),),
             records_figure,
-            TICK_FORMAT,
+            NUMBER_FORMAT,
             ",.1f",
             "kind=space&sort=fewest",
         ),

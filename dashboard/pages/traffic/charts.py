@@ -8,6 +8,7 @@ from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,
     MUTED,
+    NUMBER_FORMAT,
     Plot,
     bar,
     lay_out,
@@ -15,6 +16,7 @@ from dashboard.kit.charts.plots import (
     stacked,
     wall_clock,
     with_legend,
+    with_whole_ticks,
 )
 from dashboard.kit.formats import milliseconds, whole
 from dashboard.kit.periods import Period
@@ -80,7 +82,8 @@ def _stacked(data: TrafficData, *layers: tuple[str, str, Callable[[Traffic], int
         )
         for name, colour, pick in layers
     ]  # fmt: skip
-    return stacked(lay_out(data.period, bars, "~s", ",.0f"))
+    highest = max((sum(pick(point) for _, _, pick in layers) for point in data.points), default=0)
+    return stacked(with_whole_ticks(lay_out(data.period, bars, "~s", ",.0f"), highest))
 
 
 def added_figure(data: TrafficData) -> Plot:
@@ -93,7 +96,9 @@ def added_figure(data: TrafficData) -> Plot:
         )
         for name, share, colour in (("p50", 0.5, ACCENT), ("p95", 0.95, COSTLY))
     ]  # fmt: skip
-    return with_legend(lay_out(data.period, lines, "~s", ",.1f"))
+    figure = lay_out(data.period, lines, NUMBER_FORMAT, ",.1f")
+    figure.update_yaxes(ticksuffix=" ms")
+    return with_legend(figure)
 
 
 _CHARTS: tuple[ColumnChart[Traffic, TrafficData], ...] = (

@@ -102,7 +102,7 @@ def build_tiles(now: Traffic, before: Traffic, links: Links) -> list[Tile]:
         Tile(
             "added", "Time added, p95", milliseconds(now.added_ms(P95)), "ms" if now.requests else "",
             describe_change(now.added_ms(P95), before.added_ms(P95), "lower", lambda ms: f"{tenths(ms)} ms"),
-            f"p50 {milliseconds(now.added_ms(P50))} ms", f"bars {AUDIT_MS} audit, {INSERT_MS} insert",
+            f"p50 {milliseconds(now.added_ms(P50))} ms", f"target < {AUDIT_MS} audit, < {INSERT_MS} insert",
             link=links.to(),
         ),
         Tile(
