@@ -85,7 +85,9 @@ def test_the_figures_are_the_prompts(owner_client, team, space):
 
 def test_ticks_are_numbers_that_there_can_be(owner_client, space):
     make(space, added_ms=0.6, input_tokens=40)
-    axes = {slug: figure["layout"]["yaxis"] for slug, figure in figures_of(html_of(owner_client, URL)).items()}
+    axes = {
+        slug: figure["layout"]["yaxis"] for slug, figure in figures_of(html_of(owner_client, URL)).items()
+    }
     assert axes["prompts"]["dtick"] == 1
     assert "dtick" not in axes["tokens"]
     # Plotly writes 0.6 as 600m in any format with an s.
