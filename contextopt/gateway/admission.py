@@ -24,6 +24,7 @@ from contextopt.people.keychecks import KEY_MAX, load_key
 from contextopt.people.logins import count_wrong_key_from
 from contextopt.people.models import ApiKey, Scope, hash_key
 from contextopt.people.rates import take_turn
+from contextopt.people.ways import Way
 from contextopt.spaces.models import Space
 
 log = structlog.get_logger(__name__)
@@ -160,7 +161,7 @@ def load_admission(secret_hash: str, slug: str) -> Admission | None:
     key = load_key(secret_hash)
     if key is None:
         return None
-    key.touch()
+    key.touch(Way.GATEWAY)
     chosen, reason = (slug, NONE) if slug else _only_space(key)
     if chosen and key.is_limited and chosen not in key.space_slugs:
         chosen, reason = "", Reason.UNKNOWN_SPACE

@@ -1,6 +1,7 @@
-"""The ways in which software calls: by hand, through a client, or from a coding agent.
+"""The ways in which software calls: by hand, through a client or the gateway, or from a coding agent.
 
-A request's user agent tells which. It is shown on the page Connect and decides nothing.
+A request's user agent tells which, except at the gateway. It is shown on the page Connect and decides
+nothing.
 """
 
 from enum import StrEnum
@@ -9,6 +10,7 @@ from enum import StrEnum
 class Way(StrEnum):
     HTTP = "http"
     PYTHON = "python"
+    GATEWAY = "gateway"
     MCP = "mcp"
     CLAUDE = "claude"
     CODEX = "codex"

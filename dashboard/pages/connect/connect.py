@@ -15,6 +15,7 @@ from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
 from contextopt.spaces.importing import ensure_space
 from dashboard.kit.access import TeamRequest, require_role, team_page
+from dashboard.kit.gateway import describe_gateway
 from dashboard.kit.pages import render_page
 from dashboard.pages.connect.signal import KEYS_SHOWN, Signal, read_signal, usable_keys
 from dashboard.pages.connect.snippets import LABELS, fill_tabs
@@ -108,8 +109,10 @@ def _tabs(request: TeamRequest, signal: Signal, secret: str = "") -> dict[str, A
     spaces = list(Space.objects.of(request.team).with_counts().order_by("id")[:SPACES_SHOWN])
     space = spaces[0] if spaces else None
     address = request.build_absolute_uri(reverse("dashboard:overview")).rstrip("/")
+    gateway = describe_gateway(request)
     tabs = fill_tabs(
         address=address,
+        gateway=gateway["gateway"],
         space=space.slug if space else FIRST_SPACE,
         question=QUESTION,
         team=request.team,
@@ -117,6 +120,7 @@ def _tabs(request: TeamRequest, signal: Signal, secret: str = "") -> dict[str, A
     )
     first = signal.first
     return {
+        **gateway,
         "spaces": spaces,
         "space": space,
         "tabs": tabs,

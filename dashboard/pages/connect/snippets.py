@@ -37,16 +37,21 @@ class WayTab:
     snippets: tuple[Snippet, ...]
 
 
-def fill_tabs(*, address: str, space: str, question: str, team: Team, secret: str = "") -> list[WayTab]:
+def fill_tabs(
+    *, address: str, gateway: str, space: str, question: str, team: Team, secret: str = ""
+) -> list[WayTab]:
     """Return the tabs of all ways. Without the key's secret, snippets read it from the environment."""
     values = {
         "address": address,
+        "gateway": gateway,
         "space": space,
         "question": question,
         "team": team.command_option,
         "key": secret or f"${KEY_VARIABLE}",
         "secret": secret or "…",
         "argument": f', "{secret}"' if secret else "",
+        "code": f'"{secret}"' if secret else f'os.environ["{KEY_VARIABLE}"]',
+        "import": "" if secret else "import os\n\n",
     }
     return [
         WayTab(

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Sum
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
@@ -13,6 +12,7 @@ from contextopt.inputs import read_digits
 from contextopt.models import Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.exports import stream_csv
+from dashboard.kit.gateway import describe_gateway
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficData
@@ -43,7 +43,7 @@ def traffic(request: TeamRequest) -> HttpResponse:
     context = {
         **_frame(form),
         **_figures(request, form),
-        **_connection(request),
+        **describe_gateway(request),
         "policies": _policies(form),
         "are_more": form.space_id is None and len(form.team_spaces) > SPACES_SHOWN,
         "first_space": next(iter(form.team_spaces), ""),
@@ -98,18 +98,6 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
         "panels": [chart.panel(period, rows) for chart in TRAFFIC_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in TRAFFIC_CHARTS.items()},
         "not_logged": gaps.aggregate(found=Sum("requests"))["found"],
-    }
-
-
-def _connection(request: TeamRequest) -> dict[str, Any]:
-    """Return the gateway's address and its upstreams. Without an upstream, nothing passes."""
-    host = settings.GATEWAY_HOST
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
-        host = request.get_host().rpartition(":")[0] or request.get_host()
-    return {
-        "gateway": f"http://{host}:{settings.GATEWAY_PORT}" if settings.GATEWAY_PORT else "",
-        "has_openai": bool(settings.LLM_BASE_URL),
-        "has_anthropic": bool(settings.ANTHROPIC_BASE_URL),
     }
 
 

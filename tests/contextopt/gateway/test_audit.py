@@ -9,7 +9,8 @@ import httpx2
 import pytest
 
 from contextopt.assemblies.replay.replay import replay_assembly
-from contextopt.models import Assembly, GatewayPolicy, Scope
+from contextopt.models import ApiKey, Assembly, GatewayPolicy, Scope
+from contextopt.people.ways import Way
 from tests import factories
 from tests.contextopt.gateway.conftest import Caller, said
 from tests.gateway_upstream import (
@@ -58,6 +59,7 @@ def test_logged_after_the_answer(caller: Caller, upstream: Upstream, path: str) 
     assert "Queue stuck after deploy" in row.assembly.payload.text
     assert (row.assembly.is_sent, row.assembly.tokens_saved) == (False, None)
     assert (row.question, row.answer) == ("", "")
+    assert list(ApiKey.objects.get().ways) == [Way.GATEWAY]
 
 
 def test_usage_is_the_providers(caller: Caller, upstream: Upstream) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -8,8 +9,9 @@ from contextopt.models import ApiKey, Assembly, Space, Team
 from contextopt.people.keychecks import find_key
 from contextopt.people.ways import Way
 from dashboard.pages.connect.signal import read_signal
+from dashboard.pages.connect.snippets import KEY_VARIABLE, fill_tabs
 from tests import factories
-from tests.dashboard.conftest import HTMX
+from tests.dashboard.conftest import HTMX, html_of
 
 URL = "/connect/"
 NEW = {"name": "ci", "scope": "write"}
@@ -124,6 +126,32 @@ def test_a_coding_agents_own_key_lights_its_tab(team: Team, space: Space) -> Non
     ask(Client(), secret, space, "contextopt-hook/claude")
     ask(Client(), secret, space, "curl/8")
     assert list(read_signal(team, chosen).ways) == [Way.CLAUDE]
+
+
+def test_without_a_provider_the_gateways_tab_says_what_is_missing(
+    owner_client: Client, space: Space, settings: Any
+) -> None:
+    assert "The gateway knows no provider yet." in html_of(owner_client, URL)
+    settings.ANTHROPIC_BASE_URL = "https://api.anthropic.com"
+    assert "Anthropic base URL" in html_of(owner_client, URL)
+    settings.GATEWAY_PORT = None
+    assert "The gateway is off." in html_of(owner_client, URL)
+    settings.GATEWAY_PORT, settings.LLM_BASE_URL = 9_999, "https://api.openai.com/v1"
+    assert 'data-fill="gateway">http://127.0.0.1:9999' in html_of(owner_client, URL)
+
+
+@pytest.mark.parametrize("secret", ["", "ctx_secret"])
+def test_the_gateways_python_is_complete(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "ctx_secret")
+    filled = {"address": "http://a", "gateway": "http://g", "space": "support", "question": "Why?"}
+    tabs = {tab.way: tab for tab in fill_tabs(**filled, team=Team(slug="t"), secret=secret)}
+    text = "".join(part.text for part in tabs[Way.GATEWAY].snippets[1].parts)
+    names: dict[str, Any] = {}
+    exec(text.replace("OpenAI(", 'OpenAI(api_key="sk",'), names)
+    client = names["client"]
+    assert str(client.base_url) == "http://g/v1/"
+    assert client.default_headers["X-Contextopt-Key"] == "ctx_secret"
+    assert client.default_headers["X-Contextopt-Space"] == "support"
 
 
 def test_keys_of_others_are_unknown(outsider_client: Client, owner_client: Client, team: Team) -> None:
