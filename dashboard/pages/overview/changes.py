@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import connection
 from django.urls import reverse
+from django.utils.text import Truncator
 
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import AuditEvent, Space, Team
@@ -17,6 +18,7 @@ from dashboard.templatetags.figures import setting_words
 
 CHANGES_SHOWN = 8
 DETAILS_SHOWN = 3
+MARK_CHARS = 16
 # A model that was last used longer ago counts as new.
 KNOWN_FOR = timedelta(days=100)
 PUBLISHED, ACTIVATED = "config.published", "config.activated"
@@ -65,7 +67,7 @@ def _config_change(event: AuditEvent, chosen: Space | None, spaces: Mapping[str,
     verb = "published" if event.action == PUBLISHED else "activated again"
     return PeriodChange(
         event.at,
-        version if chosen or len(spaces) == 1 else f"{slug[:12]} {version}",
+        version if chosen or len(spaces) == 1 else f"{Truncator(slug).chars(12)} {version}",
         f"Config {version}{name} {verb} by {event.actor.partition(':')[2] or event.actor}",
         _details(event.before, event.after),
         reverse("dashboard:space_settings", args=[slug]) if space else "",
@@ -85,25 +87,40 @@ def _details(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 # A model is new if the team had assemblies in the days before, but none with it.
 _MODELS = """
-SELECT model, min(start) AS first FROM dashboard_daysummary
- WHERE team_id = %(team)s AND start >= %(known)s AND start < %(until)s AND model <> ''
- GROUP BY model
-HAVING min(start) >= %(start)s AND EXISTS (
-       SELECT FROM dashboard_daysummary WHERE team_id = %(team)s AND start >= %(known)s AND start < %(start)s)
- ORDER BY 2 DESC LIMIT %(limit)s
+SELECT model, first
+  FROM (SELECT model, {first} AS first FROM dashboard_daysummary AS days
+         WHERE team_id = %(team)s AND start >= %(known)s AND start < %(until)s AND model <> ''
+         GROUP BY model
+        HAVING min(start) >= %(day)s AND EXISTS (
+               SELECT FROM dashboard_daysummary
+                WHERE team_id = %(team)s AND start >= %(known)s AND start < %(day)s)) AS found
+ WHERE first >= %(start)s
+ ORDER BY first DESC LIMIT %(limit)s
+"""
+_FIRST_DAY = "min(start)"
+_FIRST_HOUR = """
+       (SELECT min(hours.start) FROM dashboard_hoursummary AS hours
+         WHERE hours.team_id = %(team)s AND hours.start >= %(day)s AND hours.start < %(until)s
+           AND hours.model = days.model)
 """
 
 
 def _new_models(wanted: FigureFilter) -> list[PeriodChange]:
+    period = wanted.period
+    day = period.start.astimezone(period.zone).replace(hour=0, minute=0, second=0, microsecond=0)
     with connection.cursor() as cursor:
         cursor.execute(
-            _MODELS,
+            _MODELS.format(first=_FIRST_HOUR if period.step == "hour" else _FIRST_DAY),
             {
                 "team": wanted.team_id,
-                "start": wanted.period.start,
-                "known": wanted.period.start - KNOWN_FOR,
-                "until": wanted.period.until,
+                "start": period.start,
+                "day": day,
+                "known": day - KNOWN_FOR,
+                "until": period.until,
                 "limit": CHANGES_SHOWN,
             },
         )
-        return [PeriodChange(first, model[:16], f"First prompts for {model}") for model, first in cursor]
+        return [
+            PeriodChange(first, Truncator(model).chars(MARK_CHARS), f"First prompts for {model}")
+            for model, first in cursor
+        ]

@@ -60,7 +60,7 @@ def test_activating_an_older_version_is_a_change(team: Team, space: Space) -> No
 def test_marks_name_the_space_where_there_are_several(team: Team, space: Space) -> None:
     other = factories.make_space(team, "a-very-long-name")
     publish(other, max_records=12)
-    assert changes_of(team)[0].mark == "a-very-long- v2"
+    assert changes_of(team)[0].mark == "a-very-long… v2"
     [change] = changes_of(team, space_id=other.pk)
     assert change.mark == "v2"
     assert change.title == "Config v2 published by ada"
@@ -93,6 +93,16 @@ def test_a_model_is_new_where_the_days_before_had_others(team: Team, space: Spac
         ("First prompts for new-model", "new-model")
     ]
     assert changes_of(team, space_id=space.pk) == []
+
+
+def test_on_a_chart_of_hours_a_model_stands_at_its_first_hour(team: Team, space: Space) -> None:
+    log_row(space, NOW - timedelta(days=3), model="old-model")
+    log_row(space, NOW - timedelta(hours=26), model="before-model")
+    log_row(space, NOW - timedelta(hours=2, minutes=40), model="first-prompts-of-a-long-name")
+    log_row(space, NOW - timedelta(hours=1), model="first-prompts-of-a-long-name")
+    keep_rollups()
+    [change] = changes_of(team, range_name="24h")
+    assert (change.at, change.mark) == (NOW - timedelta(hours=3), "first-prompts-o…")
 
 
 def test_the_first_model_of_all_is_no_change(team: Team, space: Space) -> None:
