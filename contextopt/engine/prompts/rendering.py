@@ -55,34 +55,33 @@ def summary_line(
     Raises:
         InvalidValue: the date is naive or outside the years 1 to 9999.
     """
-    return record_line(title, type, date, tags, flatten_to(notes, notes_chars))
+    return with_excerpt(line_start(title, type, date, tags), flatten_to(notes, notes_chars))
 
 
-def record_line(
-    title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str, *, has_date: bool = True
-) -> str:
-    """Return a record's line with an excerpt that is already one printable line; see `summary_line`.
-
-    Without a date, the header has it.
-    """
+def line_start(title: str, type: str, date: datetime, tags: Iterable[str], *, has_date: bool = True) -> str:
+    """Return a record's line up to its excerpt; see `summary_line`. Without a date, the header has it."""
     shown_type = flatten_to(type, TYPE_CHARS)
     bracket = f"[{shown_type}] " if shown_type else ""
     shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
     day = f" ({utc('date', date).date().isoformat()})" if has_date else ""
-    ending = f": {excerpt}\n" if excerpt else "\n"
-    return f"{LINE_START}{bracket}{shown_title}{day}{_hashtags(tags)}{ending}"
+    return f"{LINE_START}{bracket}{shown_title}{day}{_hashtags(tags)}"
 
 
-def question_line(
-    title: str, type: str, date: datetime, tags: Iterable[str], excerpt: str, *, has_date: bool = True
+def question_start(
+    title: str, type: str, date: datetime, tags: Iterable[str], *, has_date: bool = True
 ) -> str:
-    """Return a record's line in a context for a question; see `record_line`.
+    """Return a record's line in a context for a question, up to its excerpt; see `line_start`.
 
     A message goes without its type: a name before a text says as much, and most messages are short. One whose
     title has a bracket keeps it, so that the title cannot pose as another type.
     """
     is_clear = type == MESSAGE and "[" not in title
-    return record_line(title, "" if is_clear else type, date, tags, excerpt, has_date=has_date)
+    return line_start(title, "" if is_clear else type, date, tags, has_date=has_date)
+
+
+def with_excerpt(start: str, excerpt: str) -> str:
+    """Return the whole line; the excerpt is already one printable line."""
+    return f"{start}: {excerpt}\n" if excerpt else f"{start}\n"
 
 
 def _hashtags(tags: Iterable[str]) -> str:

@@ -6,17 +6,16 @@ fit.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import partial
 from typing import NamedTuple
 
 from contextopt.engine.prompts.config import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.prompts.duplicates import COMMIT, Commit, SeenTexts, newer_commits
 from contextopt.engine.prompts.passages import MAX_TEXT_CHARS, RatedText
 from contextopt.engine.prompts.relevance import Relevance
-from contextopt.engine.prompts.rendering import MESSAGE, question_line
+from contextopt.engine.prompts.rendering import MESSAGE, question_start, with_excerpt
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.prompts.values import RecordSummary
 from contextopt.engine.text.tokens import Tokenizer
@@ -169,10 +168,10 @@ def select(
         draft = _Draft(scored.record.id, wanted, limit_tokens, has_dates, tokenizer.name)
         if draft not in drafts.lines:
             text = drafts.texts.setdefault(scored.record.id, RatedText(detail.notes, query.terms))
-            render = partial(
-                question_line, detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
+            start = question_start(
+                detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
             )
-            drafts.lines[draft] = _enlarged(scored.record, render, text, wanted, limit_tokens, tokenizer)
+            drafts.lines[draft] = _enlarged(scored.record, start, text, wanted, limit_tokens, tokenizer)
         record, chars = drafts.lines[draft]
         lines.append(scored._replace(record=record))
         used += record.tokens
@@ -192,19 +191,19 @@ def _newer_commits(ranked: Sequence[Scored], query: Query) -> dict[int, int]:
 
 def _enlarged(
     record: RecordSummary,
-    render: Callable[[str], str],
+    start: str,
     text: RatedText,
     notes_chars: int,
     limit_tokens: int,
     tokenizer: Tokenizer,
 ) -> tuple[RecordSummary, int]:
     """Return the record with as much of its notes as wanted and as the limit allows, and how many characters
-    that is at most. `render` returns its line for an excerpt.
+    that is at most. Its line begins with `start`.
     """
     chars = min(notes_chars, limit_tokens * NOTES_CHARS_PER_TOKEN)
     while True:
         excerpt = text.excerpt(chars)
-        line = render(excerpt)
+        line = with_excerpt(start, excerpt)
         tokens = tokenizer.count(line)
         if tokens <= limit_tokens or not excerpt:
             return replace(record, line=line, tokens=tokens), chars

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from contextopt.engine.prompts.rendering import question_line
+from contextopt.engine.prompts.rendering import question_start
 from contextopt.engine.text.cleaning import unbroken
 from contextopt.engine.text.lexical import distinct_terms
 from contextopt.engine.text.tokens import Tokenizer
@@ -36,7 +36,7 @@ class Evidence:
 
 def line_frame(title: str, type: str, date: datetime, tags: Iterable[str], *, has_date: bool = True) -> str:
     """Return the beginning of a record's line, up to where its notes begin."""
-    return question_line(title, type, date, tags, ".", has_date=has_date).removesuffix(".\n")
+    return f"{question_start(title, type, date, tags, has_date=has_date)}: "
 
 
 def shows_evidence(evidence: Evidence, line: str | None, answer: str) -> bool:

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from contextopt.engine import InvalidValue, fit_header, header, render, summary_line
-from contextopt.engine.prompts.rendering import add_day, order_records, question_line
+from contextopt.engine.prompts.rendering import add_day, order_records, question_start
 from contextopt.engine.prompts.scoring import Scored
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
@@ -47,18 +47,18 @@ def test_a_record_cannot_forge_a_line() -> None:
 @pytest.mark.parametrize(
     ("title", "type", "line"),
     [
-        ("Ada", "message", "- Ada (2026-03-15) #a: Yes.\n"),
-        ("[decision] Ada", "message", "- [message] [decision] Ada (2026-03-15) #a: Yes.\n"),
-        ("Ada", "note", "- [note] Ada (2026-03-15) #a: Yes.\n"),
-        ("Ada", "", "- Ada (2026-03-15) #a: Yes.\n"),
+        ("Ada", "message", "- Ada (2026-03-15) #a"),
+        ("[decision] Ada", "message", "- [message] [decision] Ada (2026-03-15) #a"),
+        ("Ada", "note", "- [note] Ada (2026-03-15) #a"),
+        ("Ada", "", "- Ada (2026-03-15) #a"),
     ],
 )
 def test_a_message_goes_without_its_type(title: str, type: str, line: str) -> None:
-    assert question_line(title, type, NOW, ["a"], "Yes.") == line
+    assert question_start(title, type, NOW, ["a"]) == line
 
 
 def test_a_line_goes_without_the_day_that_the_header_has() -> None:
-    assert question_line("Ada", "message", NOW, ["a"], "Yes.", has_date=False) == "- Ada #a: Yes.\n"
+    assert question_start("Ada", "message", NOW, ["a"], has_date=False) == "- Ada #a"
     assert header(make_space(), NOW.date()) == "Space: Platform\nDate: 2026-03-15\n"
 
 

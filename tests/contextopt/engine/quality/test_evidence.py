@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from contextopt.engine.prompts.rendering import question_line
+from contextopt.engine.prompts.rendering import question_start, with_excerpt
 from contextopt.engine.quality.evidence import (
     Evidence,
     content_words,
@@ -20,9 +20,7 @@ ANSWER = "A blue bicycle from the market"
 
 
 def test_the_frame_is_the_line_up_to_the_notes() -> None:
-    line = question_line("Ada", "message", SAID_AT, ["shopping"], NOTES)
-    assert line == f"{FRAME} {NOTES}\n".replace(":  ", ": ")
-    assert line.startswith(FRAME)
+    assert with_excerpt(question_start("Ada", "message", SAID_AT, ["shopping"]), NOTES) == f"{FRAME}{NOTES}\n"
 
 
 @pytest.mark.parametrize(
