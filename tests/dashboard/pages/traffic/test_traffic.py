@@ -40,7 +40,7 @@ def test_an_empty_page_tells_how_to_begin(owner_client, space):
     assert '<pre id="openai-url">http://127.0.0.1:8010/v1</pre>' in html
     assert '<pre id="anthropic-url">http://127.0.0.1:8010</pre>' in html
     assert html.count("data-copy") >= 4
-    assert "X-Contextopt-Space: support" in html
+    assert 'X-Contextopt-Space: <span data-fill="space">support' in html
 
 
 def test_a_gateway_for_all_addresses_has_the_pages_host(owner_client, space, settings):
