@@ -150,7 +150,7 @@ def test_people_and_the_log_of_changes(
     tags = page.locator("#events .tag")
     wanted = list(AuditEvent.objects.order_by("-id").values_list("action", flat=True))
     assert wanted[:3] == ["role.changed", "invitation.accepted", "invitation.made"]
-    assert tags.all_inner_texts() == [action_words(each) for each in wanted]
+    expect(tags).to_have_text([action_words(each) for each in wanted])
     check_accessibility(page)
     page.get_by_label("About").select_option("role")
     expect(tags).to_have_text(["Role changed"])

@@ -60,6 +60,7 @@ def test_from_an_empty_page_to_the_context_of_a_prompt(
     expect(page.get_by_role("heading", name="No prompts have passed yet")).to_be_visible()
     check_accessibility(page)
     page.get_by_role("button", name="Copy the OpenAI base URL").click()
+    expect(page.get_by_text("Copied.", exact=True)).to_be_visible()
     base_url = page.evaluate("navigator.clipboard.readText()")
     assert base_url == f"{process.address}/v1"
 
@@ -86,7 +87,7 @@ def test_from_an_empty_page_to_the_context_of_a_prompt(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.locator("#prompts tr", has_text="inserted").locator("[data-row]").click()
     expect(page.get_by_text("Queue stuck after deploy").first).to_be_visible()
-    assert f"/assemblies/{answer.headers['x-contextopt-assembly']}/" in page.url
+    expect(page).to_have_url(re.compile(rf"/assemblies/{answer.headers['x-contextopt-assembly']}/"))
     page.goto("/assemblies/")
     expect(page.locator("#assemblies")).to_contain_text("gateway")
 
