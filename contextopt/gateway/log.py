@@ -20,7 +20,7 @@ from contextopt.people.models import Team
 QUEUE_MAX = 10_000
 QUEUE_MAX_BYTES = 128 * 2**20
 # As many as there are deciders, which most of the work of a lane waits for.
-LANES = 2
+CONVERSATION_LANES = 2
 RETRY_SECONDS = 1.0
 CLOSE_SECONDS = 4.0
 
@@ -37,8 +37,8 @@ class Job(Protocol):
     def size_bytes(self) -> int: ...
 
     @property
-    def lane(self) -> int:
-        """The same number for all requests of a conversation."""
+    def lane(self) -> int | None:
+        """The same number for all requests of a conversation; None for a request of none."""
         ...
 
     @property
@@ -51,15 +51,20 @@ class Job(Protocol):
 
 @dataclass
 class Log:
-    """Lanes of jobs. Each lane writes one after another, so that conversations stay in order."""
+    """Lanes of jobs. Each lane writes one after another, so that conversations stay in order.
+
+    Jobs of no conversation have the last lane, where nothing waits for a decider.
+    """
 
     waiting: int = 0
     bytes_waiting: int = 0
     lost: dict[int, int] = field(default_factory=dict)
     _lanes: tuple[asyncio.Queue[Job], ...] = field(
-        default_factory=lambda: tuple(asyncio.Queue() for _ in range(LANES))
+        default_factory=lambda: tuple(asyncio.Queue() for _ in range(CONVERSATION_LANES + 1))
     )
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(LANES, "gateway-log"))
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(CONVERSATION_LANES + 1, "gateway-log")
+    )
     _running: list[asyncio.Task[None]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -71,7 +76,7 @@ class Log:
             return
         self.waiting += 1
         self.bytes_waiting += job.size_bytes
-        self._lanes[job.lane % LANES].put_nowait(job)
+        self._lanes[-1 if job.lane is None else job.lane % CONVERSATION_LANES].put_nowait(job)
 
     async def close(self) -> None:
         """Write what is queued, for a few seconds at most."""

@@ -142,9 +142,9 @@ class RequestJob:
         return self.passage.request_bytes * (self.passage.prompt is not None) + len(self.passage.copy.head)
 
     @property
-    def lane(self) -> int:
+    def lane(self) -> int | None:
         conversation = self.passage.conversation
-        return int(conversation.name[:8], 16) if conversation else self.passage.uid.int
+        return int(conversation.name[:8], 16) if conversation else None
 
     @property
     def after(self) -> asyncio.Future[bool] | None:
