@@ -63,7 +63,7 @@ class QuestionForm(InputForm):
         required=False,
         max_length=ANSWER_MAX,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="A record then counts only if the context shows at least half of the answer’s words in it.",
+        help_text="A record then counts only if the context shows at least half of the answer's words in it.",
     )
     as_of = PickedMomentField(
         required=False, label="As of", help_text="Leave blank to ask as of the current time."

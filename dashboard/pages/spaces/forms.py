@@ -49,7 +49,7 @@ class RecordFields(InputForm):
     notes = NotesField(required=False, strip=False, max_length=NOTES_MAX)
     pinned = forms.BooleanField(required=False, help_text="Always considered first, regardless of date.")
     thread = forms.CharField(required=False, help_text="The conversation that the record belongs to.")
-    position = forms.IntegerField(required=False, help_text="The record’s place within the thread.")
+    position = forms.IntegerField(required=False, help_text="The record's place within the thread.")
     metadata = ObjectField(required=False, help_text="Your own data as a JSON object.")
 
 

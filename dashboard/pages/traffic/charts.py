@@ -116,7 +116,7 @@ _CHARTS: tuple[ColumnChart[Traffic, TrafficData], ...] = (
     ColumnChart(
         "tokens",
         "Input tokens",
-        "by what the provider’s cache did",
+        "by what the provider's cache did",
         (
             Column("Cached", lambda traffic: traffic.cached_tokens, whole),
             Column("Not cached", fresh_tokens, whole),

@@ -92,7 +92,7 @@ def build_tiles(now: Traffic, before: Traffic, links: Links) -> list[Tile]:
             f"{whole(now.output_tokens)} output; reported for {whole(now.with_usage)}", link=links.to(),
         ),
         Tile(
-            "cached", "From the provider’s cache", points(now.cached_share), unit(now.cached_share),
+            "cached", "From the provider's cache", points(now.cached_share), unit(now.cached_share),
             _cached_change(now, before), _cached_fact(now), link=links.to(cached="reported"),
         ),
         Tile(

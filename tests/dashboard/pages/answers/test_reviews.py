@@ -199,7 +199,7 @@ def test_others_verdicts_are_hidden_until_ones_own(reviewer: Client, team: Team,
     give_verdict(item=item, reviewer="user:ann", data=CUT)
     html = html_of(reviewer, f"{URL}{item.pk}/")
     assert "A secret note." not in html
-    assert "1 of 2 verdicts given. You will see the others’ after giving yours." in html
+    assert "1 of 2 verdicts given. You will see the others' after giving yours." in html
     assert b"A secret note." not in b"".join(reviewer.get(f"{URL}verdicts.csv"))
     reviewer.post(f"{URL}{item.pk}/verdict", {"verdict": "model"})
     assert "A secret note." in html_of(reviewer, f"{URL}{item.pk}/")

@@ -117,7 +117,7 @@ def test_planning_shows_the_hint_and_counts_nothing(owner_client: Client, strate
     assert "[END STRATEGY HINT " in html
     assert not StrategyUse.objects.exists()
     assert "No similar strategy" in html_of(owner_client, "/strategies/", task=LIKE, repository="web")
-    assert "Enter the task’s repository" in html_of(owner_client, "/strategies/", task=LIKE)
+    assert "Enter the task's repository" in html_of(owner_client, "/strategies/", task=LIKE)
     assert "Plan a task" not in partial("/strategies/?task=Fix", "hint")
 
 
