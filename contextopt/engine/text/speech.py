@@ -21,6 +21,8 @@ _SHORT_WORDS_WORDS = """
 a i an to in the is on for of it so no be re un at as or and det en er av på å e
 """
 _SHORT_WORDS = frozenset(_SHORT_WORDS_WORDS.split())
+# The end of a sentence in which to look for it.
+_UNFINISHED_CHARS = 40
 _UNFINISHED = re.compile(
     rf"(?:[,–—-]|{_MARK})\s*[.!?]?$|\b(?:and|or|the|a|an|to|of|og|eller|som|å)\s*[.…]?$", re.IGNORECASE
 )
@@ -31,7 +33,10 @@ def trim_sounds(sentence: str) -> str:
     if beginning := _BEGINNING.match(sentence):
         sentence = sentence[beginning.end() :]
     # The mark of a sentence that broke off stays, because it says so.
-    return sentence if sentence.rstrip().endswith("{disfmarker}") else _END.sub("", sentence)
+    end = sentence.rstrip()
+    if end.endswith("{disfmarker}") or not end.endswith(("}", "]")):
+        return sentence
+    return _END.sub("", sentence)
 
 
 def count_stumbles(text: str) -> int:
@@ -47,4 +52,4 @@ def count_stumbles(text: str) -> int:
 
 def is_unfinished(sentence: str) -> bool:
     """Return whether the sentence broke off."""
-    return bool(_UNFINISHED.search(sentence))
+    return bool(_UNFINISHED.search(sentence, max(0, len(sentence) - _UNFINISHED_CHARS)))
