@@ -107,3 +107,21 @@ def test_ten_items_by_keyboard(
     expect(page.get_by_label("Context cut too short")).to_be_checked()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Help")).to_be_visible()
+
+
+SKIP_ONCE_MORE = """
+window.isSamePage = true;
+const skip = () => document.querySelector("#skip-form").requestSubmit();
+document.addEventListener("htmx:afterSwap", () => setTimeout(skip), {once: true});
+"""
+
+
+def test_a_key_at_once_after_the_last_loads_no_page(
+    queue: list[ReviewItem], open_page: Callable[..., Page]
+) -> None:
+    page = open_page(**DESK)
+    page.goto(f"/review/{queue[0].pk}/")
+    page.evaluate(SKIP_ONCE_MORE)
+    page.keyboard.press("j")
+    expect(page).to_have_url(re.compile(rf"/review/{queue[2].pk}/$"))
+    assert page.evaluate("window.isSamePage")

@@ -5,7 +5,6 @@ make a brief longer; a missing one could separate a sentence from its exception.
 """
 
 import re
-from functools import lru_cache
 
 # A stem that ends in "*" matches all words that begin with it.
 _EXCEPTING = """
@@ -103,7 +102,6 @@ def qualifies(text: str) -> bool:
     return _HEDGES.are_in(_words(text)) or takes_back(text)
 
 
-@lru_cache(maxsize=1_000)
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
 

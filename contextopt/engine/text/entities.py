@@ -17,7 +17,7 @@ _UNIT = (
     "sekunder|minutter|timer|dager|uker|måneder|år|rader|ganger"
 )
 _CAPITAL = "[A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]"
-# Where a name can begin: hardly ever between two letters, which saves trying all forms there.
+# A name hardly ever begins between two letters, so most forms are not tried there.
 _BEGIN = rf"(?:(?<![{_LETTER}])|(?=[^{_LETTER}]|https?://|[\w.+-]{{64}}@))"
 _ENTITY = re.compile(
     rf"""

@@ -21,7 +21,7 @@ _SHORT_WORDS_WORDS = """
 a i an to in the is on for of it so no be re un at as or and det en er av på å e
 """
 _SHORT_WORDS = frozenset(_SHORT_WORDS_WORDS.split())
-# The end of a sentence in which to look for it.
+# A sentence shows within this many characters of its end that it broke off.
 _UNFINISHED_CHARS = 40
 _UNFINISHED = re.compile(
     rf"(?:[,–—-]|{_MARK})\s*[.!?]?$|\b(?:and|or|the|a|an|to|of|og|eller|som|å)\s*[.…]?$", re.IGNORECASE
