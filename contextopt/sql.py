@@ -8,9 +8,6 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from psycopg import Copy
 
-_ANEW = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true)"
-_AS_BEFORE = "SELECT set_config('plan_cache_mode', 'auto', true)"
-
 
 def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mapping[str, Any]) -> list[Row]:
     """Return the statement's rows, each built by passing its columns to `make` by name."""
@@ -39,18 +36,19 @@ def copy_in(cursor: CursorWrapper, statement: str) -> Iterator[Copy]:
 
 @contextmanager
 def planned_anew() -> Iterator[None]:
-    """Have each statement planned for its own parameters, in one transaction.
+    """Have each statement planned for its own parameters.
 
     A generic plan reads far more than most questions need, so it takes several times as long as planning
     does. In other places prepared plans are faster.
     """
-    is_inside = connection.in_atomic_block
-    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
-        cursor.execute(_ANEW)
+    connection.ensure_connection()
+    driver = connection.connection
+    usual = driver.prepare_threshold
+    driver.prepare_threshold = None
+    try:
         yield
-        # When its own transaction ends, the setting is reset anyway.
-        if is_inside:
-            cursor.execute(_AS_BEFORE)
+    finally:
+        driver.prepare_threshold = usual
 
 
 @contextmanager

@@ -29,8 +29,10 @@ FIRST_SHARE = 6
 """A record takes at most this fraction of the room (one part in this many), unless all fit."""
 SMALLEST_SHARE = 64
 """A record may always take this fraction of the room (one part in this many)."""
-NOTES_CHARS_PER_TOKEN = 6
-"""Notes beyond this many characters per token are ignored; prose has about four."""
+LEAST_CHARS_PER_TOKEN, MOST_CHARS_PER_TOKEN = 3, 6
+"""Notes are tried with a number of characters per token within these bounds; prose has about four."""
+NOTES_PER_SUMMARY = 1.2
+"""Notes have about this many times as many characters per token as the summary with its names and date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,9 @@ def _enlarged(
     """Return the record with as much of its notes as wanted and as the limit allows, and how many characters
     that is at most. Its line begins with `start`.
     """
-    chars = min(notes_chars, limit_tokens * NOTES_CHARS_PER_TOKEN)
+    likely = NOTES_PER_SUMMARY * len(record.line) / record.tokens
+    per_token = max(LEAST_CHARS_PER_TOKEN, min(likely, MOST_CHARS_PER_TOKEN))
+    chars = min(notes_chars, max(1, int(limit_tokens * per_token) - len(start)))
     while True:
         excerpt = text.excerpt(chars)
         line = with_excerpt(start, excerpt)

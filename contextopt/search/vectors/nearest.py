@@ -13,7 +13,7 @@ from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.search.models import EmbeddingState
 from contextopt.search.registry import Searchable
-from contextopt.sql import expected_rows
+from contextopt.sql import expected_rows, planned_anew
 
 # Up to this many rows, comparing all is as fast as the graph, and exact.
 EXACT_ROWS = 5_000
@@ -34,10 +34,9 @@ SCAN_ROWS = 20_000
 # For this transaction. The planner does not know this corpus and may prefer to sort all of it.
 BY_GRAPH = f"""
 SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %s, true),
-       set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true),
-       set_config('plan_cache_mode', 'force_custom_plan', true)
+       set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true)
 """
-AS_BEFORE = "SELECT set_config('enable_sort', 'on', true), set_config('plan_cache_mode', 'auto', true)"
+AS_BEFORE = "SELECT set_config('enable_sort', 'on', true)"
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ class _Statement:
 
     def ask_graph(self) -> list[tuple[int, float]]:
         """Walk the graph in the order of distance until enough rows pass, or too many were visited."""
-        with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+        with planned_anew(), transaction.atomic(savepoint=False), connection.cursor() as cursor:
             cursor.execute(BY_GRAPH, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
             found = self._run(
                 f"""

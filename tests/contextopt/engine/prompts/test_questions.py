@@ -143,6 +143,16 @@ def test_long_records_are_as_long_as_the_setting_says() -> None:
     assert all(100 < tokens <= 120 for tokens in kept)
 
 
+def test_a_dense_summary_leaves_prose_its_room() -> None:
+    """A summary of few characters per token says little about notes in another script."""
+    record, detail = make_detailed(1, "The harbour was quiet, and nobody on the quay spoke a word. " * 50)
+    line = f"- [note] {'\U0001f980' * 60}\n"
+    dense = replace(record, line=line, tokens=TOKENIZER.count(line))
+    assert dense.tokens > len(line)
+    assembled = ask([(dense, detail)], {}, CONFIG.replace(context_tokens=480))
+    assert assembled.ledger[0].tokens > 60
+
+
 def test_the_size_doubles_as_long_as_all_records_fit() -> None:
     pairs = [make_detailed(number, f"Story {number} goes on and on. " * 200) for number in range(5)]
     assert [300 < entry.tokens <= 480 for entry in ask(pairs[:4], {}).ledger] == [True] * 4

@@ -1,0 +1,26 @@
+"""Control of the planner through the driver."""
+
+import pytest
+from django.db import connection
+
+from contextopt.sql import planned_anew
+
+pytestmark = pytest.mark.django_db
+
+
+def ask_often(statement: str) -> int:
+    """Run the statement several times, and return how many prepared ones the server holds of it."""
+    with connection.cursor() as cursor:
+        for number in range(5):
+            cursor.execute(statement, [number])
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%%own plan%%'")
+        count: int = cursor.fetchone()[0]
+        return count
+
+
+def test_a_statement_planned_anew_is_never_prepared() -> None:
+    statement = 'SELECT %s::int AS "own plan"'
+    with pytest.raises(ZeroDivisionError), planned_anew():
+        assert ask_often(statement) == 0
+        raise ZeroDivisionError
+    assert ask_often(statement) == 1
