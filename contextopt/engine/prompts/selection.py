@@ -204,7 +204,7 @@ def _enlarged(
     """
     likely = NOTES_PER_SUMMARY * len(record.line) / record.tokens
     per_token = max(LEAST_CHARS_PER_TOKEN, min(likely, MOST_CHARS_PER_TOKEN))
-    chars = min(notes_chars, max(1, int(limit_tokens * per_token) - len(start)))
+    chars = min(notes_chars, max(0, int(limit_tokens * per_token) - len(start)))
     while True:
         excerpt = text.excerpt(chars)
         line = with_excerpt(start, excerpt)

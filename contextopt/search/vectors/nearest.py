@@ -13,7 +13,7 @@ from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.search.models import EmbeddingState
 from contextopt.search.registry import Searchable
-from contextopt.sql import expected_rows, planned_anew
+from contextopt.sql import expected_rows
 
 # Up to this many rows, comparing all is as fast as the graph, and exact.
 EXACT_ROWS = 5_000
@@ -230,7 +230,7 @@ class _Statement:
 
     def ask_graph(self) -> list[tuple[int, float]]:
         """Walk the graph in the order of distance until enough rows pass, or too many were visited."""
-        with planned_anew(), transaction.atomic(savepoint=False), connection.cursor() as cursor:
+        with transaction.atomic(savepoint=False), connection.cursor() as cursor:
             cursor.execute(BY_GRAPH, [str(max(EF_SEARCH, min(self.limit, 1_000)))])
             found = self._run(
                 f"""
