@@ -4,6 +4,7 @@ from typing import ClassVar, Self
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from contextopt.models import Assembly, Message, Space, Team
@@ -48,6 +49,10 @@ class VoteQuerySet(models.QuerySet["Vote"]):
     def with_subject(self) -> Self:
         """Load the fields of the answer that lists show in the same query."""
         return self.select_related("space", "message", "external_message").defer("message__text")
+
+    def with_question(self) -> Self:
+        """Annotate the question of the context as `question`; None if it had none or it isn't kept."""
+        return self.annotate(question=KeyTextTransform("query", "assembly__payload__request"))
 
 
 class Vote(models.Model):

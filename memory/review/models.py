@@ -6,6 +6,7 @@ from typing import ClassVar, Self
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
+from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from contextopt.models import Assembly, Message, Space, Team, User
@@ -77,6 +78,10 @@ class ReviewItemQuerySet(models.QuerySet["ReviewItem"]):
         return self.select_related("space", "message", "external_message", "assigned_to").defer(
             "message__text"
         )
+
+    def with_question(self) -> Self:
+        """Annotate the question of the context as `question`; None if it had none or it isn't kept."""
+        return self.annotate(question=KeyTextTransform("query", "assembly__payload__request"))
 
     def with_own(self, reviewer: str) -> Self:
         """Mark items that the reviewer has judged as `is_judged`."""

@@ -69,7 +69,7 @@ class VotesForm(FilterForm):
 
     def select(self, team: Team) -> QuerySet[Vote]:
         """Return the team's matching votes; none if the filters are invalid."""
-        found = Vote.objects.of(team).with_subject()
+        found = Vote.objects.of(team).with_subject().with_question()
         if not self.is_valid():
             return found.none()
         given = self.cleaned_data

@@ -86,7 +86,7 @@ class QueueForm(FilterForm):
 
     def select(self, team: Team, reviewer: str, user_id: int) -> QuerySet[ReviewItem]:
         """Return the team's matching items; none if the filters are invalid."""
-        found = ReviewItem.objects.of(team).with_subject().with_own(reviewer)
+        found = ReviewItem.objects.of(team).with_subject().with_question().with_own(reviewer)
         if not self.is_valid():
             return found.none()
         given = self.cleaned_data

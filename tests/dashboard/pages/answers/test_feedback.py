@@ -105,6 +105,12 @@ def test_the_votes_behind_a_figure(owner_client: Client, judged: Assembly, team:
     assert "Clear filters" in html_of(owner_client, f"{URL}votes/?rating=nonsense")
 
 
+def test_the_list_of_votes_shows_the_questions(owner_client: Client, space: Space, team: Team) -> None:
+    asked = factories.make_assembly(space, query="Which <queue> was replayed?")
+    vote(team, "up", assembly_id=asked.id)
+    assert "Which &lt;queue&gt; was replayed?</span>" in html_of(owner_client, f"{URL}votes/")
+
+
 def test_what_is_another_teams_stays_there(
     outsider_client: Client, judged: Assembly, other_team: Team
 ) -> None:

@@ -46,6 +46,15 @@ def test_an_empty_queue_says_how_it_fills(reviewer: Client, teammate_client: Cli
     assert "Nothing to review yet" in html_of(teammate_client, URL)
 
 
+def test_the_queue_shows_the_questions(reviewer: Client, space: Space) -> None:
+    factories.make_record(space)
+    make_review(space, query="Which <queue> was replayed?")
+    make_review(space)
+    html = html_of(reviewer, URL)
+    assert "Which &lt;queue&gt; was replayed?</span>" in html
+    assert html.count('class="one-line faint"') == 1
+
+
 def test_a_viewer_sees_the_progress_alone(teammate_client: Client, item: ReviewItem) -> None:
     html = html_of(teammate_client, URL)
     assert "1 waiting" in html
