@@ -1,13 +1,14 @@
 """Forms. They parse the browser's text; the product's own input types make the final check."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from django import forms
 from pydantic import ValidationError
 
-from contextopt.errors import FieldProblem
+from contextopt.errors import Conflict, FieldProblem, InvalidInput
 from contextopt.inputs import Input, field_problems, read_digits
 from contextopt.models import Space, Team
 from contextopt.strictjson import DuplicateKey, NotFinite, read_json
@@ -88,11 +89,11 @@ def read_ticks(values: Iterable[str]) -> list[int]:
     return [number for value in values if (number := read_digits(value)) is not None]
 
 
-class InputForm(forms.Form):
+class InputForm[Given: Input](forms.Form):
     """A form whose cleaned data must also pass an input type; `value` is then the input."""
 
-    input_type: ClassVar[type[Input]]
-    value: Input
+    input_type: type[Given]
+    value: Given
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values for the input type."""
@@ -107,6 +108,16 @@ class InputForm(forms.Form):
         except ValidationError as error:
             self.add_problems(field_problems(error))
         return cleaned
+
+    @contextmanager
+    def refusals(self, conflicting: str | None = None) -> Iterator[None]:
+        """Put a refusal by the wrapped call into the form's errors, a conflict at the field `conflicting`."""
+        try:
+            yield
+        except InvalidInput as error:
+            self.add_problems(error.problems)
+        except Conflict as error:
+            self.add_error(conflicting, str(error))
 
     def add_problems(self, problems: Iterable[FieldProblem]) -> None:
         """Add each problem to its field, or to the top of the form if it has no such field."""

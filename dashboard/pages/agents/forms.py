@@ -45,7 +45,7 @@ class HandoffTasksForm(TeamFilterForm):
         return found
 
 
-class TaskForm(InputForm):
+class TaskForm(InputForm[TaskIn]):
     input_type = TaskIn
     description = NotesField(
         max_length=TASK_DESCRIPTION_MAX,
@@ -57,7 +57,7 @@ class TaskForm(InputForm):
     )
 
 
-class FindingForm(InputForm):
+class FindingForm(InputForm[FindingIn]):
     input_type = FindingIn
     phase = forms.ChoiceField(
         required=False, help_text="Findings of earlier phases are included in the next bundle."
@@ -101,7 +101,7 @@ class FindingForm(InputForm):
         return {name: value for name, value in cleaned.items() if value != "" or name not in OPTIONAL}
 
 
-class LabelsForm(InputForm):
+class LabelsForm(InputForm[FindingPatch]):
     """The fields of a finding that may change later."""
 
     input_type = FindingPatch
@@ -111,7 +111,7 @@ class LabelsForm(InputForm):
     depends_on = ListField(required=False, help_text="Comma-separated IDs such as F-001.")
 
 
-class ProfileForm(InputForm):
+class ProfileForm(InputForm[ProfileIn]):
     input_type = ProfileIn
     budget_tokens = forms.IntegerField(label="Budget in tokens", min_value=0, max_value=PHASE_BUDGET_MAX)
     # Django removes declared fields from the class, so this one does not hide the form's `fields`.
@@ -127,7 +127,7 @@ class ProfileForm(InputForm):
     )
 
 
-class StandingDocumentForm(InputForm):
+class StandingDocumentForm(InputForm[StandingDocumentIn]):
     """A document for every step of the tasks of `repository`."""
 
     input_type = StandingDocumentIn

@@ -12,10 +12,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
-from contextopt.agents.inputs import PhaseNamed, ProfileIn
+from contextopt.agents.inputs import PhaseNamed
 from contextopt.agents.profiles import activate_profile, profile_in_force, publish_profile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
-from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Assembly, Kind, PhaseProfile, Role
 from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
@@ -177,13 +176,8 @@ def _address(name: str) -> str:
 
 def _publish(request: TeamRequest, name: str, form: ProfileForm) -> PhaseProfile | None:
     """Publish the version; return None, with errors in the form, if it was refused."""
-    assert isinstance(form.value, ProfileIn)
-    try:
+    with form.refusals():
         return publish_profile(team=request.team, phase=name, data=form.value, created_by=request.actor)
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-    except Conflict as error:
-        form.add_error(None, str(error))
     return None
 
 

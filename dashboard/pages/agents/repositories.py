@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document, detach_document
 from contextopt.errors import Conflict
 from contextopt.models import Repository, RepositoryFile, Role, StandingDocument
@@ -46,7 +45,6 @@ def document_attach(request: TeamRequest, repository_id: int) -> HttpResponse:
     form = StandingDocumentForm(request.POST, repository=found.name)
     if not form.is_valid():
         return _render(request, found, form, status=422)
-    assert isinstance(form.value, StandingDocumentIn)
     try:
         attached = attach_document(team=request.team, data=form.value, actor=request.actor)
     except Conflict as error:

@@ -1,20 +1,19 @@
 """Tasks: the findings of their phases, and which were handed on or left out."""
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.agents.handoffs import findings
-from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
+from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, ResolutionIn
 from contextopt.agents.handoffs.models import RESOLUTION_MAX
 from contextopt.agents.handoffs.status import TaskStatus, read_status
-from contextopt.agents.inputs import TaskIn
 from contextopt.agents.retries import create_task
-from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.errors import Conflict
 from contextopt.models import Finding, HandoffPhase, Role, Task
-from dashboard.kit.access import TeamRequest, get_task, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, get_task, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.agents.forms import FindingForm, HandoffTasksForm, LabelsForm, TaskForm
@@ -61,12 +60,9 @@ def task_new(request: TeamRequest) -> HttpResponse:
 
 
 def _create(request: TeamRequest, form: TaskForm) -> Task | None:
-    assert isinstance(form.value, TaskIn)
-    try:
+    with form.refusals("external_id"):
         return create_task(team=request.team, data=form.value, actor=request.actor)
-    except Conflict as error:
-        form.add_problems([FieldProblem("external_id", str(error))])
-        return None
+    return None
 
 
 @require_http_methods(["GET", "POST"])
@@ -85,15 +81,10 @@ def task_findings(request: TeamRequest, task_id: int) -> HttpResponse:
 
 
 def _add(request: TeamRequest, found: Task, form: FindingForm) -> Finding | None:
-    assert isinstance(form.value, FindingIn)
-    try:
+    with form.refusals():
         return findings.add_finding(
             team_id=request.team.pk, task_id=found.pk, data=form.value, actor=request.actor
         )
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-    except Conflict as error:
-        form.add_error(None, str(error))
     return None
 
 
@@ -108,13 +99,8 @@ def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
     form = FindingForm(request.POST, task=found)
     checked: Finding | None = None
     if form.is_valid():
-        assert isinstance(form.value, FindingIn)
-        try:
+        with form.refusals():
             checked = findings.check_finding(task=found, data=form.value)
-        except InvalidInput as error:
-            form.add_problems(error.problems)
-        except Conflict as error:
-            form.add_error(None, str(error))
     context = {"task": found, "form": form, "checked": checked, "is_checked": True}
     return render_page(request, f"{TEMPLATE}#finding-check", context)
 
@@ -165,8 +151,7 @@ def finding_change(request: TeamRequest, task_id: int, number: int) -> HttpRespo
 
 
 def _change(request: TeamRequest, found: Finding, form: LabelsForm) -> Finding | None:
-    assert isinstance(form.value, FindingPatch)
-    try:
+    with form.refusals():
         return findings.change_finding(
             team_id=request.team.pk,
             task_id=found.task_id,
@@ -174,18 +159,12 @@ def _change(request: TeamRequest, found: Finding, form: LabelsForm) -> Finding |
             data=form.value,
             actor=request.actor,
         )
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-    except Conflict as error:
-        form.add_error(None, str(error))
     return None
 
 
+@as_404()
 def _find(task: Task, number: int) -> Finding:
-    try:
-        return findings.find_finding(task, number)
-    except NotFound as error:
-        raise Http404(str(error)) from error
+    return findings.find_finding(task, number)
 
 
 @require_POST
@@ -195,15 +174,10 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
     require_role(request, Role.EDITOR)
     data = ResolutionIn(resolution=request.POST.get("resolution", "").replace("\x00", "")[:RESOLUTION_MAX])
     try:
-        resolved = findings.resolve_decision(
-            team_id=request.team.pk,
-            task_id=task.pk,
-            number=number,
-            data=data,
-            actor=request.actor,
-        )
-    except NotFound as error:
-        raise Http404(str(error)) from error
+        with as_404():
+            resolved = findings.resolve_decision(
+                team_id=request.team.pk, task_id=task.pk, number=number, data=data, actor=request.actor
+            )
     except Conflict as error:
         messages.error(request, str(error))
     else:

@@ -11,7 +11,6 @@ from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import reswap, retarget
 
 from contextopt.chat import endpoint, outbox, prompts
-from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict
 from contextopt.inputs import BIGINT_MAX, read_digits
@@ -51,8 +50,6 @@ def chat_ask(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.REVIEWER)
     form, message_form = AskForm(request.POST, team=request.team), MessageForm(request.POST)
     if form.is_valid() & message_form.is_valid():
-        assert isinstance(form.value, ConversationIn)
-        assert isinstance(message_form.value, MessageIn)
         try:
             message = outbox.begin_conversation(
                 team=request.team, data=form.value, first=message_form.value, actor=request.actor
@@ -125,7 +122,6 @@ def chat_send(request: TeamRequest, conversation_id: int) -> HttpResponse:
 
 def _send(request: TeamRequest, conversation: Conversation, form: MessageForm) -> Message | None:
     """Store the message; return None, with an error in the form, if it exceeds the budget."""
-    assert isinstance(form.value, MessageIn)
     try:
         message = outbox.send_message(conversation=conversation, data=form.value, actor=request.actor)
     except EngineError as error:

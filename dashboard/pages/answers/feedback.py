@@ -9,9 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.errors import Conflict, NotFound
 from contextopt.models import Message, Role
-from dashboard.kit.access import TeamRequest, get_assembly, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import STAGES, read_spaces
 from dashboard.kit.pages import render_page
@@ -31,7 +30,7 @@ from dashboard.pages.answers.figures import (
 )
 from dashboard.pages.answers.forms import VoteForm
 from dashboard.pages.assemblies.votebox import message_boxes, read_assembly_feedback
-from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.inputs import SubjectIn
 from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups
 from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import Vote
@@ -79,16 +78,11 @@ def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
 def _vote(request: TeamRequest, subject: SubjectIn) -> VoteForm:
     """Store, change or take back the visitor's vote; return the form, with errors if it was refused."""
     form = VoteForm(request.POST)
-    try:
+    with as_404(), form.refusals("rating"):
         if form.is_withdrawal:
             withdraw_feedback(team=request.team, subject=subject, rater=request.actor)
         elif form.is_valid():
-            assert isinstance(form.value, OpinionIn)
             give_feedback(team=request.team, subject=subject, opinion=form.value, rater=request.actor)
-    except NotFound as error:
-        raise Http404(str(error)) from error
-    except Conflict as error:
-        form.add_error("rating", str(error))
     return form
 
 

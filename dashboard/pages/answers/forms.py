@@ -17,7 +17,7 @@ STAGES = [(str(stage), f"{stage} · {STAGE_NAMES[stage]}") for stage in (5, 4, 3
 WITHDRAW = "none"
 
 
-class MessageForm(InputForm):
+class MessageForm(InputForm[MessageIn]):
     """The composer: Enter sends, Shift and Enter starts a new line."""
 
     input_type = MessageIn
@@ -29,7 +29,7 @@ class MessageForm(InputForm):
     )
 
 
-class AskForm(InputForm):
+class AskForm(InputForm[ConversationIn]):
     """A new conversation's space, stage and model."""
 
     input_type = ConversationIn
@@ -47,7 +47,7 @@ class AskForm(InputForm):
         return {**cleaned, "stage": int(cleaned["stage"])}
 
 
-class VoteForm(InputForm):
+class VoteForm(InputForm[OpinionIn]):
     """A thumb; `none` takes it back."""
 
     input_type = OpinionIn

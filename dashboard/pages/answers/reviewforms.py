@@ -14,7 +14,7 @@ from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.models import NOTE_MAX, VERDICTS_MAX
 
 
-class VerdictForm(InputForm):
+class VerdictForm(InputForm[VerdictIn]):
     """A verdict; related records are ticked in the table of the answer's context."""
 
     input_type = VerdictIn
@@ -36,7 +36,7 @@ class VerdictForm(InputForm):
         return ticks[:1_000]
 
 
-class RulesForm(InputForm):
+class RulesForm(InputForm[RulesPatch]):
     input_type = RulesPatch
     takes_disliked = forms.BooleanField(required=False, label="All downvoted answers")
     sample_percent = forms.FloatField(

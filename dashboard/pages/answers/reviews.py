@@ -36,7 +36,6 @@ from dashboard.pages.answers.reviewforms import QueueForm, RulesForm, VerdictFor
 from dashboard.pages.questions.forms import read_ticked
 from dashboard.pages.questions.questions import add_proposal_of, search_records
 from memory.models import ItemState, ReviewItem, Verdict
-from memory.review.inputs import RulesPatch, VerdictIn
 from memory.review.queue import rules_of, set_rules
 from memory.review.reservations import (
     assign_item,
@@ -114,7 +113,6 @@ def review_rules(request: TeamRequest) -> HttpResponse:
     form = RulesForm(request.POST)
     if not form.is_valid():
         return _render_queue(request, form, status=422)
-    assert isinstance(form.value, RulesPatch)
     set_rules(team=request.team, changes=form.value, actor=request.actor)
     messages.success(request, "Review rules saved.")
     return redirect("dashboard:reviews")
@@ -227,7 +225,6 @@ def review_verdict(request: TeamRequest, item_id: int) -> HttpResponse:
     form = VerdictForm(request.POST)
     if not form.is_valid():
         return _render_item(request, item, form, status=422)
-    assert isinstance(form.value, VerdictIn)
     try:
         given = give_verdict(item=item, reviewer=request.actor, data=form.value)
     except Conflict as error:

@@ -19,12 +19,11 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.text.errors import EngineError
-from contextopt.errors import ContextoptError, NotFound
+from contextopt.errors import ContextoptError
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, Role
 from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, given_settings
-from contextopt.spaces.inputs import SettingsIn
-from dashboard.kit.access import TeamRequest, get_assembly, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.kit.charts.shapes import Segment, allocation_bar, part_legend, score_parts
 from dashboard.kit.formats import reason_words
 from dashboard.kit.ledgers import Titled, find_titles, weights_of
@@ -78,10 +77,8 @@ class Tried:
 def what_if(request: TeamRequest, assembly_id: int) -> HttpResponse:
     """Show the context under the settings being tried, beside the original."""
     found = _get_context(request, assembly_id)
-    try:
+    with as_404():
         tried = Tried.of(found, request.GET)
-    except NotFound as error:
-        raise Http404(str(error)) from error
     versions = found.space.configs.order_by("-version")[:VERSIONS_OFFERED] if found.space else ()
     context = {
         "assembly": found,
@@ -190,16 +187,13 @@ def what_if_draft(request: TeamRequest, assembly_id: int) -> HttpResponse:
     found = _get_context(request, assembly_id)
     require_role(request, Role.EDITOR)
     assert found.space is not None
-    try:
+    with as_404():
         tried = Tried.of(found, request.POST)
         base = _base(tried)
-    except NotFound as error:
-        raise Http404(str(error)) from error
     back = f"{reverse('dashboard:assembly_what_if', args=[assembly_id])}?{tried.form.query()}"
     if not tried.form.is_bound or not tried.form.is_valid() or not tried.form.changed_data:
         messages.info(request, "Nothing was changed, so there is nothing to save.")
         return redirect(back)
-    assert isinstance(tried.form.value, SettingsIn)
     settings = {name: getattr(base, name) for name in SETTINGS} | given_settings(tried.form.value)
     note = f"Tried on assembly {assembly_id}, based on v{base.version}."
     try:

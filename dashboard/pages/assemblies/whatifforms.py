@@ -49,7 +49,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-class WhatIfForm(InputForm):
+class WhatIfForm(InputForm[SettingsIn]):
     """The settings of one stage. Only changed ones are tried, so the others stay what they were."""
 
     input_type = SettingsIn

@@ -32,7 +32,6 @@ from dashboard.pages.spaces.proofs import read_version_proofs
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.costs import costs_of, row_dollars
 from memory.backtests.figures import BacktestFigures, figures_of, read_figures
-from memory.backtests.inputs import BacktestIn
 from memory.backtests.rows import BY_CHANGE
 from memory.models import Backtest, BacktestRow
 
@@ -95,7 +94,6 @@ def backtests(request: TeamRequest) -> HttpResponse:
 
 def _start(request: TeamRequest, space: Space, form: BacktestForm) -> Backtest | None:
     """Start the backtest; return None, with errors in the form, if it was refused."""
-    assert isinstance(form.value, BacktestIn)
     try:
         return start_and_begin(space=space, data=form.value, actor=request.actor)
     except (Conflict, NotFound) as error:

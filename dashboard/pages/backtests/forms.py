@@ -11,7 +11,7 @@ from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
 VERSIONS_OFFERED = 50
 
 
-class BacktestForm(InputForm):
+class BacktestForm(InputForm[BacktestIn]):
     input_type = BacktestIn
     config = forms.TypedChoiceField(coerce=int, label="Settings")
     last = forms.IntegerField(

@@ -1,6 +1,6 @@
 """The page Connect."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import messages
 from django.db.models import QuerySet
@@ -11,7 +11,6 @@ from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.inputs import read_digits
 from contextopt.models import ApiKey, Role, Space
-from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
 from contextopt.spaces.importing import ensure_space
 from dashboard.kit.access import TeamRequest, require_role, team_page
@@ -55,7 +54,7 @@ def connect_key(request: TeamRequest) -> HttpResponse:
     keys = usable_keys(request.team)
     if not form.is_valid():
         return _render(request, keys, keys.first(), key_form=form)
-    key, secret = create_key(team=request.team, data=cast(KeyIn, form.value), actor=request.actor)
+    key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
     response = _render(request, keys, key, secret=secret)
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -7,6 +7,7 @@ from django import forms
 from django.db.models import QuerySet
 
 from contextopt.agents.models import REPOSITORY_MAX
+from contextopt.inputs import Input
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
 from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, TeamFilterForm
@@ -77,7 +78,7 @@ class MemoriesForm(TeamFilterForm):
         return [rows[hit.id] for hit in sorted(hits, key=lambda hit: -hit.decayed) if hit.id in rows]
 
 
-class MemoryFields(InputForm):
+class MemoryFields[Given: Input](InputForm[Given]):
     content = NotesField(strip=False, max_length=CONTENT_MAX)
     title = forms.CharField(required=False, help_text="A short subject (optional).")
     memory_type = forms.CharField(
@@ -95,11 +96,11 @@ class MemoryFields(InputForm):
     payload = ObjectField(required=False)
 
 
-class MemoryForm(MemoryFields):
+class MemoryForm(MemoryFields[MemoryIn]):
     input_type = MemoryIn
 
 
-class MemoryEditForm(MemoryFields):
+class MemoryEditForm(MemoryFields[MemoryPatch]):
     """Sends only changed fields, so that edits of other fields made elsewhere are not undone."""
 
     input_type = MemoryPatch
@@ -148,7 +149,7 @@ class StrategiesForm(TeamFilterForm):
         return found.filter(repository=given["repository"]) if given["repository"] else found
 
 
-class CompletionForm(InputForm):
+class CompletionForm(InputForm[CompletionIn]):
     """The report of an ended task."""
 
     input_type = CompletionIn

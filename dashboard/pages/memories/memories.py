@@ -12,7 +12,6 @@ from dashboard.kit.access import TeamRequest, get_memory, require_role, team_pag
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import Page, newest_page
 from dashboard.pages.memories.forms import MemoriesForm, MemoryEditForm, MemoryForm
-from memory.memories.inputs import MemoryIn, MemoryPatch
 from memory.memories.memories import (
     access_memories,
     create_memory,
@@ -46,7 +45,6 @@ def memory_new(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = MemoryForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        assert isinstance(form.value, MemoryIn)
         memory = create_memory(team=request.team, data=form.value, actor=request.actor)
         messages.success(request, "Memory saved.")
         return _to_memory(memory)
@@ -73,7 +71,6 @@ def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
     form = MemoryEditForm(request.POST, initial=MemoryEditForm.initial_of(found))
     if not form.is_valid():
         return _render(request, found, form, status=422)
-    assert isinstance(form.value, MemoryPatch)
     try:
         update_memory(memory=found, changes=form.value)
     except Conflict as error:

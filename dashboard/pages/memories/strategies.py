@@ -20,7 +20,6 @@ from dashboard.pages.memories.charts import TrustPoint, trust_figure
 from dashboard.pages.memories.forms import CompletionForm, PlanForm, StrategiesForm
 from memory.memories.inputs import RetireIn
 from memory.strategies.hints import preview_hint
-from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import CompletionResult, complete_task
 from memory.strategies.strategies import policy_of, reinstate_strategy, retire_strategy, success_rates
 
@@ -137,7 +136,6 @@ def _find_answer(request: TeamRequest) -> dict[str, Any] | None:
 
 def _complete(request: TeamRequest, form: CompletionForm) -> CompletionResult | None:
     """Complete the task; return None, with errors in the form, if it was refused."""
-    assert isinstance(form.value, CompletionIn)
     try:
         return complete_task(team=request.team, data=form.value, actor=request.actor)
     except InvalidInput as error:

@@ -14,7 +14,7 @@ from dashboard.kit.forms import InputForm, ListField
 KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
 
 
-class KeyForm(InputForm):
+class KeyForm(InputForm[KeyIn]):
     input_type = KeyIn
     # The page has other forms with a field called name.
     ids = "key_%s"
@@ -45,7 +45,7 @@ class LimitedKeyForm(KeyForm):
         return {**cleaned, "spaces": cleaned["spaces"] or None}
 
 
-class RotationForm(InputForm):
+class RotationForm(InputForm[RotationIn]):
     input_type = RotationIn
     overlap_hours = forms.TypedChoiceField(
         label="The old key stays valid for",
@@ -55,7 +55,7 @@ class RotationForm(InputForm):
     )
 
 
-class InvitationForm(InputForm):
+class InvitationForm(InputForm[InvitationIn]):
     input_type = InvitationIn
     ids = "invitation_%s"
     name = forms.CharField(max_length=INVITED_MAX, label="Name")
@@ -63,7 +63,7 @@ class InvitationForm(InputForm):
     days = forms.IntegerField(label="Expires after (days)", initial=7, min_value=1, max_value=DAYS_MAX)
 
 
-class AccountForm(InputForm):
+class AccountForm(InputForm[AccountIn]):
     input_type = AccountIn
     username = forms.CharField(
         label="Username",

@@ -1,7 +1,5 @@
 """People: who is in the team, who is invited, and one's own password."""
 
-from typing import cast
-
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.forms import PasswordChangeForm
@@ -15,8 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Invitation, Membership, Role, User
 from contextopt.people import members
-from contextopt.people.inputs import AccountIn, InvitationIn
-from dashboard.kit.access import SESSION_TEAM, TeamRequest, get_member, require_role, team_page
+from dashboard.kit.access import SESSION_TEAM, TeamRequest, as_404, get_member, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.people.forms import AccountForm, InvitationForm, RoleForm
 from dashboard.pages.people.team import refuse_secret, render_settings
@@ -72,9 +69,7 @@ def invitation_create(request: TeamRequest) -> HttpResponse:
     if not form.is_valid():
         return render_settings(request, invitation_form=form)
     try:
-        made, token = members.invite(
-            team=request.team, data=cast(InvitationIn, form.value), actor=request.actor
-        )
+        made, token = members.invite(team=request.team, data=form.value, actor=request.actor)
     except Conflict as error:
         form.add_error(None, str(error))
         return render_settings(request, invitation_form=form)
@@ -123,7 +118,7 @@ def invitation_join(request: HttpRequest, token: str) -> HttpResponse:
     if not form.is_valid():
         return _render_invitation(request, found, form, status=422)
     try:
-        joined = members.accept_with_account(token=token, data=cast(AccountIn, form.value))
+        joined = members.accept_with_account(token=token, data=form.value)
     except InvalidInput as error:
         form.add_problems(error.problems)
         return _render_invitation(request, found, form, status=422)
@@ -131,11 +126,9 @@ def invitation_join(request: HttpRequest, token: str) -> HttpResponse:
     return _enter(request, joined)
 
 
+@as_404()
 def _find(token: str) -> Invitation:
-    try:
-        return members.find_invitation(token)
-    except NotFound as error:
-        raise Http404(str(error)) from error
+    return members.find_invitation(token)
 
 
 def _render_invitation(

@@ -1,6 +1,6 @@
 """The team: its name and time zone, its people, its keys, and its demo data."""
 
-from typing import Any, cast
+from typing import Any
 from zoneinfo import available_timezones
 
 from django.contrib import messages
@@ -13,14 +13,14 @@ from kombu.exceptions import OperationalError
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import read_digits
+from contextopt.lookups import find_one
 from contextopt.models import ApiKey, Invitation, Role, Space, Team
-from contextopt.people.inputs import KeyIn, RotationIn
 from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
 from contextopt.search.vectors.status import embedding_status
 from dashboard import tasks
 from dashboard.demo import remove_demo
-from dashboard.kit.access import SESSION_TEAM, TeamRequest, require_role, team_page
+from dashboard.kit.access import SESSION_TEAM, TeamRequest, as_404, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.pages.people.forms import InvitationForm, LimitedKeyForm, RotationForm, TeamForm
 
@@ -61,7 +61,7 @@ def key_create(request: TeamRequest) -> HttpResponse:
     form = LimitedKeyForm(request.POST, auto_id=LimitedKeyForm.ids)
     if not form.is_valid():
         return render_settings(request, key_form=form)
-    given = cast(KeyIn, form.value)
+    given = form.value
     try:
         key, secret = create_key(team=request.team, data=given, actor=request.actor)
     except InvalidInput as error:
@@ -82,17 +82,15 @@ def key_rotate(request: TeamRequest, key_id: int) -> HttpResponse:
     if not form.is_valid():
         raise BadRequest("The overlap is not one of the choices.")
     try:
-        key, secret = rotate_key(key=found, data=cast(RotationIn, form.value), actor=request.actor)
+        key, secret = rotate_key(key=found, data=form.value, actor=request.actor)
     except Conflict as error:
         return render_settings(request, conflict=str(error))
     return render_settings(request, secret=secret, new_key=key)
 
 
+@as_404()
 def find_key(request: TeamRequest, key_id: int) -> ApiKey:
-    found = ApiKey.objects.filter(team=request.team, pk=key_id).first()
-    if found is None:
-        raise Http404("No such key.")
-    return found
+    return find_one(ApiKey.objects.filter(team=request.team, pk=key_id), f"key {key_id}")
 
 
 def refuse_secret(request: TeamRequest, page: str = "dashboard:settings") -> HttpResponse:

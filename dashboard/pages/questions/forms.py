@@ -17,7 +17,7 @@ from memory.questions.inputs import EXPECTED_MAX, MinimumIn, QuestionIn, Questio
 RECORDS_FOUND = 10
 
 
-class SetForm(InputForm):
+class SetForm(InputForm[QuestionSetIn]):
     input_type = QuestionSetIn
     space = forms.ChoiceField()
     name = forms.CharField(max_length=NAME_MAX)
@@ -30,12 +30,12 @@ class SetForm(InputForm):
         return {"name": cleaned["name"]}
 
 
-class RenameForm(InputForm):
+class RenameForm(InputForm[QuestionSetIn]):
     input_type = QuestionSetIn
     name = forms.CharField(max_length=NAME_MAX)
 
 
-class MinimumForm(InputForm):
+class MinimumForm(InputForm[MinimumIn]):
     input_type = MinimumIn
     min_recall = forms.FloatField(
         label="Minimum recall (%)",
@@ -55,7 +55,7 @@ class MinimumForm(InputForm):
         return {"min_recall": None if share is None else share / 100}
 
 
-class QuestionForm(InputForm):
+class QuestionForm(InputForm[QuestionIn]):
     input_type = QuestionIn
     query = NotesField(label="Question", max_length=QUERY_MAX, widget=forms.Textarea(attrs={"rows": 2}))
     answer = NotesField(

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from contextopt.errors import Conflict, InvalidInput
+from contextopt.errors import Conflict
 from contextopt.models import Assembly, Record, Role, Space
 from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.kit.pages import render_page
@@ -23,7 +23,7 @@ from memory.questions.growth import (
     propose_from_assembly,
     propose_from_review,
 )
-from memory.questions.inputs import QuestionIn, QuestionPatch
+from memory.questions.inputs import QuestionPatch
 from memory.questions.sets import add_question, change_question, delete_question, ensure_set, find_question
 from memory.review.reservations import find_item, visible_verdicts
 from memory.search.inputs import SearchIn
@@ -56,16 +56,11 @@ def _add(
     request: TeamRequest, found: QuestionSet, form: QuestionForm, proposal: Proposal | None = None
 ) -> Question | None:
     """Add the question; return None, with errors in the form, if it was refused."""
-    assert isinstance(form.value, QuestionIn)
     given: dict[str, Any] = {}
     if proposal is not None:
         given = {"source": proposal.source, "assembly_id": proposal.assembly.pk}
-    try:
+    with form.refusals():
         return add_question(question_set=found, data=form.value, actor=request.actor, **given)
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-    except Conflict as error:
-        form.add_error(None, str(error))
     return None
 
 
@@ -87,14 +82,10 @@ def question(request: TeamRequest, question_id: int) -> HttpResponse:
 
 
 def _change(found: Question, form: QuestionForm) -> bool:
-    assert isinstance(form.value, QuestionIn)
     changes = QuestionPatch(**form.value.model_dump(exclude={"id"}))
-    try:
+    with form.refusals():
         change_question(question=found, changes=changes)
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-        return False
-    return True
+    return not form.errors
 
 
 @require_POST

@@ -31,7 +31,7 @@ from memory.questions.evaluations import (
     settings_key,
 )
 from memory.questions.importing import import_questions
-from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionSetIn
+from memory.questions.inputs import EvaluationIn
 from memory.questions.results import MISSES, QuestionResult, to_result
 from memory.questions.sets import create_set, delete_set, find_set, rename_set, set_minimum
 
@@ -62,7 +62,6 @@ def set_create(request: TeamRequest) -> HttpResponse:
     form = SetForm(request.POST, team=request.team)
     if not form.is_valid():
         return _render_list(request, form, status=422)
-    assert isinstance(form.value, QuestionSetIn)
     space = get_space(request, form.cleaned_data["space"])
     try:
         found = create_set(space=space, name=form.value.name, actor=request.actor)
@@ -243,7 +242,6 @@ def set_rename(request: TeamRequest, set_id: int) -> HttpResponse:
     form = RenameForm(request.POST)
     if not form.is_valid():
         return _render_set(request, found, rename_form=form, status=422)
-    assert isinstance(form.value, QuestionSetIn)
     try:
         rename_set(question_set=found, name=form.value.name, actor=request.actor)
     except Conflict as error:
@@ -262,7 +260,6 @@ def set_guard(request: TeamRequest, set_id: int) -> HttpResponse:
     form = MinimumForm(request.POST)
     if not form.is_valid():
         return _render_set(request, found, minimum_form=form, status=422)
-    assert isinstance(form.value, MinimumIn)
     set_minimum(question_set=found, min_recall=form.value.min_recall, actor=request.actor)
     messages.success(request, "Minimum saved.")
     return redirect("dashboard:question_set", found.pk)

@@ -3,18 +3,18 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
-from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import field_problems
 from contextopt.models import ContextConfig, Role, Space
 from contextopt.spaces.configs import SETTINGS, activate_config, find_config, given_settings, publish_config
-from contextopt.spaces.inputs import ConfigIn, SpacePatch
+from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
@@ -57,13 +57,8 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
 
 def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextConfig | None:
     """Publish the version; return None, with errors in the form, if it was refused."""
-    assert isinstance(form.value, ConfigIn)
-    try:
+    with form.refusals():
         return publish_config(space=space, data=form.value, created_by=request.actor)
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-    except Conflict as error:
-        form.add_error(None, str(error))
     return None
 
 
@@ -86,7 +81,6 @@ def settings_effect(request: TeamRequest, slug: str) -> HttpResponse:
     form = ConfigForm(request.GET)
     effects = None
     if form.is_valid():
-        assert isinstance(form.value, ConfigIn)
         effects = read_effects(space, given_settings(form.value), request.actor)
     return render_page(request, f"{TEMPLATE}#effect", {"space": space, "form": form, "effects": effects})
 
@@ -100,7 +94,6 @@ def settings_evaluate(request: TeamRequest, slug: str) -> HttpResponse:
     form = ConfigForm(request.POST)
     if not form.is_valid():
         return _render_proofs(request, space, read_proofs(space), is_refused=True)
-    assert isinstance(form.value, ConfigIn)
     return _render_proofs(request, space, begin_proofs(space, given_settings(form.value), request.actor))
 
 
@@ -146,9 +139,8 @@ def config_activate(request: TeamRequest, slug: str, version: int) -> HttpRespon
     require_role(request, Role.EDITOR)
     before = space.configs.active().get().version
     try:
-        activate_config(space=space, version=version, actor=request.actor)
-    except NotFound as error:
-        raise Http404(str(error)) from error
+        with as_404():
+            activate_config(space=space, version=version, actor=request.actor)
     except Conflict as error:
         messages.error(request, f"Not published. {error}")
     else:
@@ -190,7 +182,6 @@ def space_edit(request: TeamRequest, slug: str) -> HttpResponse:
         active = space.configs.active().get()
         settings = ConfigForm(initial=ConfigForm.initial_of(active))
         return _render(request, space, settings, space_form=form, status=422)
-    assert isinstance(form.value, SpacePatch)
     update_space(space=space, changes=form.value, actor=request.actor)
     messages.success(request, "Saved.")
     return redirect("dashboard:space_settings", slug)

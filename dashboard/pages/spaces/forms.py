@@ -7,6 +7,7 @@ from django import forms
 
 from contextopt.engine.prompts.config import MAX_STRICTNESS, MIN_RECORD_TOKENS
 from contextopt.engine.text.tokens import known_encodings
+from contextopt.inputs import Input
 from contextopt.models import ContextConfig, Record, Space
 from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
@@ -18,7 +19,7 @@ UPLOAD_MAX_BYTES = 5 * 2**20
 ALL = "all"
 
 
-class SpaceForm(InputForm):
+class SpaceForm(InputForm[SpaceIn]):
     input_type = SpaceIn
     name = forms.CharField(widget=forms.TextInput(attrs={"data-names": "id_slug"}))
     slug = forms.SlugField(
@@ -30,7 +31,7 @@ class SpaceForm(InputForm):
     categories = ListField(required=False, help_text="Comma-separated.")
 
 
-class SpaceEditForm(InputForm):
+class SpaceEditForm(InputForm[SpacePatch]):
     input_type = SpacePatch
     name = forms.CharField()
     description = forms.CharField(required=False)
@@ -41,7 +42,7 @@ class SpaceEditForm(InputForm):
         return cls(initial={name: getattr(space, name) for name in cls.base_fields})
 
 
-class RecordFields(InputForm):
+class RecordFields[Given: Input](InputForm[Given]):
     title = forms.CharField(widget=forms.TextInput(attrs={"maxlength": TITLE_MAX}))
     type = forms.CharField(initial="note")
     date = PickedMomentField(required=False, help_text="Leave blank to use the current time.")
@@ -53,7 +54,7 @@ class RecordFields(InputForm):
     metadata = ObjectField(required=False, help_text="Your own data as a JSON object.")
 
 
-class RecordForm(RecordFields):
+class RecordForm(RecordFields[RecordIn]):
     input_type = RecordIn
     source = forms.CharField(required=False)
     external_id = forms.CharField(
@@ -63,7 +64,7 @@ class RecordForm(RecordFields):
     )
 
 
-class RecordEditForm(RecordFields):
+class RecordEditForm(RecordFields[RecordPatch]):
     """Sends only changed fields, so that edits of other fields made elsewhere are not undone."""
 
     input_type = RecordPatch
@@ -88,7 +89,7 @@ def _limit(label: str, most: int) -> forms.IntegerField:
     )
 
 
-class ConfigForm(InputForm):
+class ConfigForm(InputForm[ConfigIn]):
     input_type = ConfigIn
     window_days = forms.TypedChoiceField(
         label="Date window",

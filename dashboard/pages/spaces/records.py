@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.assemblies.purge import purge_record
-from contextopt.errors import Conflict, DuplicateRecord, FieldProblem, NotFound
+from contextopt.errors import Conflict, NotFound
 from contextopt.models import Record, RecordRevision, Role
-from contextopt.spaces.inputs import RecordIn, RecordPatch
+from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.records import (
     create_record,
     delete_record,
@@ -50,12 +50,9 @@ def record_new(request: TeamRequest, slug: str) -> HttpResponse:
 
 
 def _create(request: TeamRequest, slug: str, form: RecordForm) -> Record | None:
-    assert isinstance(form.value, RecordIn)
-    try:
+    with form.refusals("external_id"):
         return create_record(space=get_space(request, slug), data=form.value, actor=request.actor)
-    except DuplicateRecord as error:
-        form.add_problems([FieldProblem("external_id", str(error))])
-        return None
+    return None
 
 
 @require_GET
@@ -77,7 +74,6 @@ def record_edit(request: TeamRequest, slug: str, record_id: int) -> HttpResponse
     form = RecordEditForm(request.POST, initial=RecordEditForm.initial_of(found))
     if not form.is_valid():
         return _render(request, found, form, status=422)
-    assert isinstance(form.value, RecordPatch)
     try:
         update_record(record=found, changes=form.value, actor=request.actor)
     except Conflict as error:

@@ -10,10 +10,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.errors import EngineError
-from contextopt.errors import Conflict, FieldProblem
 from contextopt.models import Role, Space
 from contextopt.spaces.importing import ImportReport, import_rows, read_file
-from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.charts.shapes import Bar, allocation_bar, part_legend
@@ -48,12 +46,9 @@ def space_create(request: TeamRequest) -> HttpResponse:
 
 
 def _create(request: TeamRequest, form: SpaceForm) -> Space | None:
-    assert isinstance(form.value, SpaceIn)
-    try:
+    with form.refusals("slug"):
         return create_space(team=request.team, data=form.value, actor=request.actor)
-    except Conflict as error:
-        form.add_problems([FieldProblem("slug", str(error))])
-        return None
+    return None
 
 
 def _spaces_context(request: TeamRequest, form: SpaceForm) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from dashboard.kit.pages import render_page
 TEMPLATE = "dashboard/traffic_policy.html"
 
 
-class PolicyForm(InputForm):
+class PolicyForm(InputForm[PolicyPatch]):
     input_type = PolicyPatch
     mode = forms.ChoiceField(
         choices=[
@@ -71,7 +71,6 @@ def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
     form = PolicyForm(request.POST)
     if not form.is_valid():
         return _render(request, space, policy, form, status=422)
-    assert isinstance(form.value, PolicyPatch)
     before = policy_values(policy)
     changed = change_policy(space=space, changes=form.value, actor=request.actor)
     if policy_values(changed) == before:
