@@ -26,6 +26,8 @@ BATCH_ROWS = 1_000
 BATCH_BYTES = 8 * 2**20
 REJECTIONS_KEPT = 10_000
 ERROR_MAX = 300
+# Bounds on the noted names of unknown fields.
+NAMES_NOTED, NAME_CHARS = 100, 100
 RECORD_FIELDS = frozenset(RecordIn.model_fields)
 
 
@@ -210,20 +212,22 @@ def _without_repeats(batch: list[CheckedRow], keys: GivenKeys, report: ImportRep
 def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
     """Validate a row and give it an identity.
 
-    Null means not given. Unknown fields move to the metadata, and their names are noted.
+    Null means not given. Unknown fields move to the metadata, and their names are noted if the row is valid.
     """
     fields = {name: value for name, value in row.fields.items() if value is not None}
-    if not fields.keys() <= RECORD_FIELDS:
-        clash = _move_unknown(fields, kept_in_metadata)
-        if clash:
-            return _reject(row, clash, "is given twice: as a field and inside metadata")
+    unknown = [name for name in fields if name not in RECORD_FIELDS]
+    clash = _move_to_metadata(fields, unknown)
+    if clash:
+        return _reject(row, clash, "is given twice: as a field and inside metadata")
     try:
         data = RecordIn.model_validate(fields)
     except ValidationError as error:
         problems = field_problems(error)
         first, rest = problems[0], problems[1:]
-        also = [f"{problem.field}: {problem.message}" for problem in rest[:5]]
+        also = [f"{problem.field}: {_explain(problem.message)}" for problem in rest[:5]]
         return _reject(row, first.field, "; ".join([_explain(first.message), *also]))
+    room = NAMES_NOTED - len(kept_in_metadata)
+    kept_in_metadata.update(name[:NAME_CHARS] for name in unknown[: max(0, room)])
     if not data.external_id:
         data.external_id = identify_content(data)
     return CheckedRow(row, data)
@@ -238,25 +242,20 @@ def identify_content(data: RecordIn) -> str:
     return f"sha256:{hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
-def _move_unknown(fields: dict[str, object], kept_in_metadata: set[str]) -> str:
-    """Move unknown fields into the metadata. Return the name of a field that is already there, or ""."""
+def _move_to_metadata(fields: dict[str, object], names: list[str]) -> str:
+    """Move these fields into the metadata. Return the name of a field that is already there, or ""."""
     metadata = fields.get("metadata", {})
-    if not isinstance(metadata, dict):
+    if not names or not isinstance(metadata, dict):
         return ""
-    merged = dict(metadata)
-    for name in [name for name in fields if name not in RECORD_FIELDS]:
-        if name in merged:
-            return name
-        merged[name] = fields.pop(name)
-        if len(kept_in_metadata) < 100:
-            kept_in_metadata.add(name[:100])
-    fields["metadata"] = merged
+    if clash := next((name for name in names if name in metadata), ""):
+        return clash
+    fields["metadata"] = metadata | {name: fields.pop(name) for name in names}
     return ""
 
 
 def _explain(message: str) -> str:
     # Bytes that are not UTF-8 are decoded to lone surrogates; see lines.decode.
-    return f"{message}, or bytes that are not UTF-8" if "lone surrogate" in message else message
+    return "contains text that is not UTF-8" if "lone surrogate" in message else message
 
 
 def _reject(row: RawRow, name: str, error: str) -> Rejection:

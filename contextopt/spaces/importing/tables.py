@@ -4,6 +4,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator
 
+from contextopt.inputs import has_surrogate
 from contextopt.spaces.importing.lines import Lines, decode
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
 from contextopt.spaces.inputs import RecordIn
@@ -19,7 +20,8 @@ def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
     """Yield each row with the line it starts at. A quoted cell may hold line breaks.
 
     Raises:
-        UnusableSource: the header is not CSV, names a column twice, or has too many columns.
+        UnusableSource: the header is not UTF-8 or CSV, names no field or a column twice, or has too many
+            columns.
     """
     # The limit is process-wide. Its default of 128 KiB is less than the longest notes.
     csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
@@ -27,6 +29,8 @@ def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
     header_line = next((line for line in source if not line.isspace()), "")
     header_number = lines.number
     reader = StrictReader(_chain(header_line, source), _delimiter(header_line), lines)
+    if has_surrogate(header_line):
+        raise UnusableSource(f"line {header_number} is not UTF-8: save the file as UTF-8")
     try:
         names = _header(next(reader, []))
     except csv.Error as error:
@@ -102,6 +106,10 @@ def _header(cells: list[str]) -> list[str]:
     if counts.total() > COLUMNS_MAX:
         raise UnusableSource(
             f"the header must name at most {COLUMNS_MAX:,} columns, it names {counts.total():,}"
+        )
+    if counts and not counts.keys() & known.values():
+        raise UnusableSource(
+            "this is not JSONL, and as CSV its header names no field of a record, such as title and notes"
         )
     for name, count in counts.items():
         if count > 1:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from pydantic import ValidationError
 
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.inputs import field_problems
+from contextopt.inputs import field_problems, read_digits
 from contextopt.models import ContextConfig, Role, Space
 from contextopt.spaces.configs import SETTINGS, activate_config, find_config, given_settings, publish_config
 from contextopt.spaces.inputs import ConfigIn
@@ -155,8 +155,10 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
     before = space.configs.active().get().version
+    value = request.POST.get("value", "")
+    number = read_digits(value)
     try:
-        data = ConfigIn.model_validate({request.POST.get("setting", ""): request.POST.get("value", "")})
+        data = ConfigIn.model_validate({request.POST.get("setting", ""): value if number is None else number})
         config = publish_config(space=space, data=data, created_by=request.actor)
     except ValidationError as error:
         problem = field_problems(error)[0]

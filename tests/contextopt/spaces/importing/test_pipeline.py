@@ -221,7 +221,7 @@ def test_bytes_that_are_no_utf8_name_the_field(tmp_path: Path, capsys: pytest.Ca
     )
     answer = run_import(capsys, "s", path, code=1)
     assert rejections(answer) == [(2, "title"), (3, "notes"), (4, "row")]
-    assert "UTF-8" in answer["rejected"][0]["error"]
+    assert answer["rejected"][0]["error"] == "contains text that is not UTF-8"
 
 
 @pytest.mark.django_db

@@ -152,6 +152,25 @@ def test_a_header_that_is_no_csv_is_refused_with_its_line(tmp_path: Path, header
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("title,Område\nOne,x\n".encode("latin-1"), "line 1 is not UTF-8: save the file as UTF-8"),
+        (b"\x89PNG\r\n\x1a\n", "line 1 is not UTF-8"),
+        (b"# Notes\n\nSome, text, here\n", "its header names no field of a record"),
+    ],
+    ids=["Latin-1", "picture", "Markdown"],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(content)
+    with pytest.raises(CommandError, match=message) as caught:
+        call_command("import_records", "s", str(path))
+    assert caught.value.returncode == 2
+    assert not Space.objects.exists()
+
+
+@pytest.mark.django_db
 def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("title,Title\na,b\n")
@@ -170,7 +189,7 @@ def test_a_header_of_many_columns_is_refused_at_once() -> None:
 
 
 def test_a_header_of_a_thousand_columns_is_read_and_blank_ones_do_not_count() -> None:
-    names = [f"c{number}" for number in range(COLUMNS_MAX)]
+    names = ["title", *(f"c{number}" for number in range(COLUMNS_MAX - 1))]
     (row,) = read_table(Lines(io.BytesIO((",".join(names) + "," * 500 + "\n1,2\n").encode())))
     assert isinstance(row, RawRow)
-    assert row.fields == {"c0": "1", "c1": "2"}
+    assert row.fields == {"title": "1", "c0": "2"}

@@ -1,13 +1,17 @@
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from contextopt.models import Space
-from contextopt.spaces.configs import draft_settings, publish_settings
+from contextopt.spaces.configs import draft_settings, publish_config, publish_settings
+from contextopt.spaces.inputs import ConfigIn
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.forms import ConfigForm
+from tests.dashboard.conftest import html_of
 from tests.factories import NOW, make_record
 
 URL = "/spaces/support/settings/"
@@ -145,6 +149,32 @@ def test_a_remedy_is_one_click(editor_client: Client, space: Space) -> None:
     html = editor_client.get(preview).content.decode()
     assert "older than the window" not in html
     assert "Queue stuck after deploy" in html
+
+
+@pytest.mark.parametrize(
+    ("age", "setting", "value"), [(20, "window_days", 30), (0, "context_tokens", 100)], ids=["window", "budget"]
+)
+def test_a_remedy_with_a_number_does_what_it_says(
+    age: int, setting: str, value: int, editor_client: Client, space: Space
+) -> None:
+    make_record(space, date=timezone.now() - timedelta(days=age))
+    if setting == "context_tokens":
+        publish_config(space=space, data=ConfigIn(context_tokens=10), created_by="ann")
+    html = html_of(editor_client, "/spaces/support/preview/")
+    form = re.search(r'<form method="post" action="/spaces/support/settings/remedy">.*?</form>', html)
+    assert form is not None
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[0]))
+    editor_client.post(REMEDY, fields)
+    assert getattr(space.configs.active().get(), setting) == value
+
+
+def test_a_remedy_in_a_fragment_returns_to_its_page(editor_client: Client, space: Space) -> None:
+    make_record(space, date=NOW - timedelta(days=4_000))
+    page = "/spaces/support/?tab=1"
+    html = editor_client.get(
+        "/spaces/support/preview/", headers={"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}"}
+    ).content.decode()
+    assert f'name="next" value="{page}"' in html
 
 
 def test_a_preview_with_a_window_of_its_own_says_so(editor_client: Client, space: Space) -> None:

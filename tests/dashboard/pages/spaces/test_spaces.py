@@ -211,6 +211,14 @@ def test_files_that_cannot_be_read(content: bytes, editor_client: Client, space:
     assert 'id="id_file_error"' in response.content.decode()
 
 
+def test_only_names_of_stored_rows_are_said_to_be_in_the_metadata(
+    editor_client: Client, space: Space
+) -> None:
+    html = upload(editor_client, b'{"\\ud800": 1, "shade": 2}\n{"title": "One", "hue": 3}').content.decode()
+    assert "hue" in html
+    assert "shade" not in html
+
+
 def test_the_form_without_a_file(editor_client: Client, space: Space) -> None:
     assert editor_client.post(f"{URL}import/").status_code == 422
     assert editor_client.get(f"{URL}import/").status_code == 200
