@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django import forms
+from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.functional import SimpleLazyObject
@@ -71,6 +72,11 @@ class FilterForm(forms.Form):
 
     def query_without_chips(self) -> str:
         return self.query(**dict.fromkeys(self.chip_names))
+
+
+def read_text(query: QueryDict, name: str) -> str:
+    """Return a parameter that no form checks, without NUL characters: the database refuses them."""
+    return query.get(name, "").replace("\0", "").strip()
 
 
 def read_spaces(team: Team) -> Any:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 
 from contextopt.models import Assembly, Role, Space, Team
 from dashboard.kit.access import TeamRequest, team_page
+from dashboard.kit.filters import read_text
 from dashboard.kit.frame.navigation import NAVIGATION
 from dashboard.pages.assemblies.filters import find_assemblies
 
@@ -38,7 +39,7 @@ class Entry:
 @require_GET
 @team_page
 def palette(request: TeamRequest) -> HttpResponse:
-    typed = request.GET.get("q", "").replace("\0", "")[:TYPED_MAX].strip()
+    typed = read_text(request.GET, "q")[:TYPED_MAX]
     context = {"entries": list(find_entries(request, typed)), "typed": typed}
     return render(request, "dashboard/_palette_entries.html", context)
 

@@ -16,7 +16,7 @@ from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Role
 from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.exports import stream_csv, stream_jsonl
-from dashboard.kit.filters import read_spaces
+from dashboard.kit.filters import read_spaces, read_text
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.items import (
@@ -192,7 +192,7 @@ def _further_records(
         return {}
     in_table = {given.row.id for given in looked_at.rows}
     ticked = read_ticked(item.space, [pk for pk in related if pk not in in_table])
-    words = request.GET.get("words", "").strip()
+    words = read_text(request.GET, "words")
     found = search_records(request, item.space, words) if words else []
     shown = in_table.union(record.pk for record in ticked)
     return {"words": words, "ticked": ticked, "offered": [each for each in found if each.pk not in shown]}

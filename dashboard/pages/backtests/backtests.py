@@ -22,6 +22,7 @@ from contextopt.models import AssemblyPayload, Role, Space
 from contextopt.spaces.configs import activate_config
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.exports import stream_csv
+from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.pages.backtests.charts import Step, changes_figure
 from dashboard.pages.backtests.forms import BacktestForm
@@ -75,7 +76,7 @@ def get_backtest(request: TeamRequest, backtest_id: int) -> Backtest:
 @team_page
 def backtests(request: TeamRequest) -> HttpResponse:
     """List the team's backtests; a POST starts one of the space in the query string."""
-    slug = request.GET.get("space", "")
+    slug = read_text(request.GET, "space")
     space = get_space(request, slug) if slug else None
     if request.method == "POST":
         require_role(request, Role.EDITOR)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.errors import Conflict
 from contextopt.models import Assembly, Record, Role, Space
 from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
+from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.pages.questions.forms import RECORDS_FOUND, QuestionForm, read_ticked
 from dashboard.pages.questions.sets import get_set
@@ -203,7 +204,7 @@ def _render(
     status: int = 200,
 ) -> HttpResponse:
     ticked = read_ticked(space, form.ticked)
-    words = (request.POST if request.method == "POST" else request.GET).get("words", "").strip()
+    words = read_text(request.POST if request.method == "POST" else request.GET, "words")
     offered = search_records(request, space, words) if words else context.get("offered", [])
     chosen = {record.pk for record in ticked}
     shown = {

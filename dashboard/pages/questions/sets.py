@@ -18,6 +18,7 @@ from contextopt.models import Record, Role
 from contextopt.spaces.configs import settings_of
 from contextopt.spaces.importing import ImportReport, read_file
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.kit.uploads import read_upload
@@ -74,7 +75,7 @@ def set_create(request: TeamRequest) -> HttpResponse:
 
 def _render_list(request: TeamRequest, form: SetForm, status: int = 200) -> HttpResponse:
     rows = QuestionSet.objects.of(request.team).select_related("space")
-    slug = request.GET.get("space", "")
+    slug = read_text(request.GET, "space")
     if slug:
         rows = rows.filter(space=get_space(request, slug))
     sets = list(rows.annotate(size=Count("questions")).order_by("space__name", "name", "pk")[:SETS_SHOWN])

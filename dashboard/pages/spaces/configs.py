@@ -17,6 +17,7 @@ from contextopt.spaces.configs import SETTINGS, activate_config, find_config, gi
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import read_effects
@@ -102,7 +103,7 @@ def settings_evaluate(request: TeamRequest, slug: str) -> HttpResponse:
 def settings_proof(request: TeamRequest, slug: str) -> HttpResponse:
     """Show how far the evaluations of a draft are."""
     space = get_space(request, slug)
-    return _render_proofs(request, space, read_proofs(space, request.GET.get("key", "")))
+    return _render_proofs(request, space, read_proofs(space, read_text(request.GET, "key")))
 
 
 @require_http_methods(["GET", "POST"])

@@ -413,6 +413,16 @@ def test_what_an_expired_session_sent_leads_back_to_its_page(
     assert client.post(login, given).headers["Location"] == way_back
 
 
+@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES, *FRAGMENTS])
+def test_a_nul_in_the_address_is_no_error(name: str, address, owner_client: Client) -> None:
+    names = (
+        "after", "before", "config", "evaluation", "explain", "find", "key", "model", "next", "phase", "q",
+        "question", "record", "repository", "show", "space", "task", "until", "version", "words",
+    )  # fmt: skip
+    for given in names:
+        assert owner_client.get(address(name), {given: "a\0"}).status_code < 500, given
+
+
 def test_no_page_has_inline_styles_or_scripts(address, owner_client: Client) -> None:
     files = {"assembly_text"}
     for name in [n for n in (*PAGES, *CLOSED_PAGES) if not n.endswith(("_csv", "_jsonl")) and n not in files]:

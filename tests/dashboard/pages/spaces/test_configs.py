@@ -152,7 +152,9 @@ def test_a_remedy_is_one_click(editor_client: Client, space: Space) -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "setting", "value"), [(20, "window_days", 30), (0, "context_tokens", 100)], ids=["window", "budget"]
+    ("age", "setting", "value"),
+    [(20, "window_days", 30), (0, "context_tokens", 100)],
+    ids=["window", "budget"],
 )
 def test_a_remedy_with_a_number_does_what_it_says(
     age: int, setting: str, value: int, editor_client: Client, space: Space
@@ -172,7 +174,8 @@ def test_a_remedy_in_a_fragment_returns_to_its_page(editor_client: Client, space
     make_record(space, date=NOW - timedelta(days=4_000))
     page = "/spaces/support/?tab=1"
     html = editor_client.get(
-        "/spaces/support/preview/", headers={"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}"}
+        "/spaces/support/preview/",
+        headers={"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}"},
     ).content.decode()
     assert f'name="next" value="{page}"' in html
 
