@@ -21,7 +21,7 @@ from contextopt.spaces.importing.jsonl import read_jsonl
 from contextopt.spaces.importing.lines import Lines
 from contextopt.spaces.importing.rows import Rejection
 from contextopt.spaces.inputs import RecordIn
-from contextopt.strictjson import DuplicateKey, check_keys, read_json
+from contextopt.strictjson import DuplicateKey, check_keys, has_more_values, read_json
 from memory.memories.inputs import MemoryIn, RatingIn
 from memory.search.inputs import SearchIn
 from memory.strategies.inputs import CompletionIn
@@ -183,6 +183,21 @@ def test_a_line_with_a_key_twice_is_rejected() -> None:
     assert isinstance(first, Rejection)
     assert (first.line, first.error) == (1, 'has the key "title" twice in one object')
     assert not isinstance(second, Rejection)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1", 0), ("[]", 1), ("[1, 2]", 2), ('{"a": [], "b": {}}', 4), ('["a,b[", "\\",{"]', 2), ('["a,b', 1)],
+)
+def test_values_are_counted_without_those_in_strings(text: str, count: int) -> None:
+    assert not has_more_values(text.encode(), count)
+    assert count == 0 or has_more_values(text.encode(), count - 1)
+
+
+@pytest.mark.parametrize("part", [b"[],", b'"",', b'\\"', b'"a":{', b'",', b"\\"])
+def test_counting_values_takes_one_pass(part: bytes) -> None:
+    with within(2):
+        has_more_values(part * 3_000_000, 500_000)
 
 
 def test_checking_keys_is_cheap() -> None:

@@ -20,13 +20,15 @@ from contextopt.api.protocol.problems import BodyTooLarge, MalformedBody, Unsupp
 from contextopt.errors import InvalidInput
 from contextopt.faults import NAME_MAX
 from contextopt.inputs import has_surrogate
-from contextopt.strictjson import DuplicateKey, TooManyFields, check_keys
+from contextopt.strictjson import DuplicateKey, check_keys, has_more_values
 
 API_PREFIX = "/api/"
 VERSION_PREFIX = "/api/v1/"
 GZIP_WINDOW_BITS = 31
 # After each member, zlib copies all that follows.
 GZIP_MEMBERS_MAX = 100
+# Parsing and validating more would hold a process for seconds.
+VALUES_MAX = 500_000
 type JsonPath = tuple[str, ...]
 
 
@@ -167,10 +169,12 @@ def read_json(body: bytes) -> Any:
     """Return the JSON value of a body.
 
     Raises:
-        InvalidInput: it is JSON, but an object has a duplicate key, there are too many keys, or a text or
+        InvalidInput: it has too many values, or it is JSON, but an object has a duplicate key, or a text or
             number cannot be stored.
         MalformedBody: it is not JSON.
     """
+    if has_more_values(body, VALUES_MAX):
+        raise InvalidInput.of("body", f"must have at most {VALUES_MAX:,} values")
     try:
         value = from_json(body, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
@@ -189,13 +193,11 @@ def read_json(body: bytes) -> Any:
 
 
 def refuse_keys(body: bytes) -> None:
-    """Raise InvalidInput if an object has a key twice, or all of them have too many."""
+    """Raise InvalidInput if an object has a key twice."""
     try:
         check_keys(body)
     except DuplicateKey as error:
         raise InvalidInput.of(error.key[:NAME_MAX], str(error)) from None
-    except TooManyFields as error:
-        raise InvalidInput.of("body", str(error)) from None
 
 
 def find_unstorable(value: Any) -> Iterator[tuple[JsonPath, str]]:
