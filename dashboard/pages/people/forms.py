@@ -5,10 +5,15 @@ from typing import Any, cast
 from zoneinfo import available_timezones
 
 from django import forms
+from django.contrib.auth import authenticate
+from django.contrib.auth.forms import PasswordChangeForm
+from django.http import QueryDict
 
 from contextopt.models import ApiKey, Role, Scope
 from contextopt.people.inputs import DAYS_MAX, REQUESTS_MAX, AccountIn, InvitationIn, KeyIn, RotationIn
+from contextopt.people.logins import note_log_in
 from contextopt.people.models import INVITED_MAX
+from dashboard.kit.access import TeamRequest
 from dashboard.kit.forms import InputForm, ListField
 
 KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
@@ -73,6 +78,22 @@ class AccountForm(InputForm[AccountIn]):
     password = forms.CharField(
         strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )
+
+
+class PasswordForm(PasswordChangeForm):
+    """A new password of one's own. Guesses of the old one are limited as those at the log-in."""
+
+    def __init__(self, request: TeamRequest, data: QueryDict | None = None) -> None:
+        super().__init__(request.user, data)
+        self.request = request
+
+    def clean_old_password(self) -> str:
+        """Raises: TooManyAttempts."""
+        old: str = self.cleaned_data["old_password"]
+        if authenticate(self.request, username=self.user.get_username(), password=old) is None:
+            raise forms.ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
+        note_log_in(self.request, self.user)
+        return old
 
 
 class RoleForm(forms.Form):

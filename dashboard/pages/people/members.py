@@ -2,7 +2,6 @@
 
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
-from django.contrib.auth.forms import PasswordChangeForm
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -15,7 +14,7 @@ from contextopt.models import Invitation, Membership, Role, User
 from contextopt.people import members
 from dashboard.kit.access import SESSION_TEAM, TeamRequest, as_404, get_member, require_role, team_page
 from dashboard.kit.pages import render_page
-from dashboard.pages.people.forms import AccountForm, InvitationForm, RoleForm
+from dashboard.pages.people.forms import AccountForm, InvitationForm, PasswordForm, RoleForm
 from dashboard.pages.people.team import refuse_secret, render_settings
 
 INVITATION = "dashboard/invitation.html"
@@ -151,7 +150,7 @@ def _enter(request: HttpRequest, joined: Membership) -> HttpResponse:
 def password(request: TeamRequest) -> HttpResponse:
     """Change one's own password, which logs out every other session."""
     user: User = request.user
-    form = PasswordChangeForm(user, request.POST or None)
+    form = PasswordForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         members.change_password(user=user, password=form.cleaned_data["new_password1"])
         update_session_auth_hash(request, user)

@@ -136,6 +136,21 @@ def test_a_role_that_is_none(owner_client: Client, teammate: User) -> None:
     assert member.role == Role.VIEWER
 
 
+def test_guesses_of_the_old_password_are_limited(teammate_client: Client) -> None:
+    new = "battery staple 9"
+    data = {"old_password": "x", "new_password1": new, "new_password2": new}
+    assert [teammate_client.post(f"{URL}password/", data).status_code for _ in range(6)] == [422] * 5 + [429]
+    refused = teammate_client.post(f"{URL}password/", data | {"old_password": "correct horse"})
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) > 0
+    assert Client().login(username="tom", password="correct horse")
+
+
+def test_the_admin_has_no_password_page_of_its_own(owner_client: Client) -> None:
+    response = owner_client.get("/admin/password_change/")
+    assert response.headers["Location"] == f"{URL}password/"
+
+
 def test_a_new_password_logs_out_everywhere_else(teammate: User) -> None:
     here, there = Client(), Client()
     for client in (here, there):
