@@ -22,7 +22,7 @@ type Grouping = Literal["stage", "config", "phase", "reason"]
 # Versions are numbered per space, so a version is grouped with its space.
 _KEYS: dict[Grouping, tuple[str, ...]] = {
     "stage": ("stage",),
-    "config": ("config_version", "space__slug"),
+    "config": ("config_version", "space__slug", "space__name"),
     "phase": ("phase",),
     "reason": ("reason",),
 }
@@ -75,6 +75,7 @@ class Group:
 
     key: str
     space: str
+    space_name: str
     figures: VoteFigures
 
 
@@ -84,6 +85,7 @@ class RecordTrend:
 
     record_id: int
     space: str
+    space_name: str
     title: str
     figures: VoteFigures
 
@@ -102,7 +104,7 @@ _RECORDS = """
         HAVING count(*) FILTER (WHERE rating = 'down') > 0
         ORDER BY down DESC, up, record_id DESC LIMIT %s
     )
-    SELECT record.id, space.slug, record.title, counted.up, counted.down
+    SELECT record.id, space.slug, space.name, record.title, counted.up, counted.down
     FROM counted
     JOIN contextopt_record AS record ON record.id = counted.record_id
     JOIN contextopt_space AS space ON space.id = record.space_id AND space.team_id = %s
@@ -139,8 +141,9 @@ def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
     named = wanted.select().exclude(**nameless).values_list(key, *space)
     rows = named.annotate(up=UP, down=DOWN, votes=Count("pk")).order_by("-votes", key, *space)
     return [
-        Group(str(found), of_space[0] or "" if of_space else "", VoteFigures(up, down))
+        Group(str(found), slug or "", name or "", VoteFigures(up, down))
         for found, *of_space, up, down, _ in rows[:GROUPS_MAX]
+        for slug, name in [of_space or ("", "")]
     ]
 
 
@@ -151,6 +154,6 @@ def read_record_trends(wanted: VoteFilter) -> list[RecordTrend]:
     with connection.cursor() as cursor:
         cursor.execute(_RECORDS.format(votes=votes), [*parameters, RECORDS_MAX, wanted.team_id])
         return [
-            RecordTrend(record_id, space, title, VoteFigures(up, down))
-            for record_id, space, title, up, down in cursor.fetchall()
+            RecordTrend(record_id, space, space_name, title, VoteFigures(up, down))
+            for record_id, space, space_name, title, up, down in cursor.fetchall()
         ]

@@ -113,8 +113,8 @@ def feedback(request: TeamRequest) -> HttpResponse:
         "tiles": build_vote_tiles(series.total, before.total),
         "panels": [chart.panel(period, rows) for chart in VOTE_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in VOTE_CHARTS.items()},
-        "groups": _groups(wanted, links, form.space_names, series.total.down),
-        "records": record_rows(read_record_trends(wanted), links, form.space_names),
+        "groups": _groups(wanted, links, series.total.down),
+        "records": record_rows(read_record_trends(wanted), links),
         "votes_url": links.to(),
     }
     response = render_page(request, TEMPLATE, context, partials=("feedback",))
@@ -123,7 +123,7 @@ def feedback(request: TeamRequest) -> HttpResponse:
     return response
 
 
-def _groups(wanted: VoteFilter, links: Links, names: dict[str, str], downvotes: int) -> list[dict[str, Any]]:
+def _groups(wanted: VoteFilter, links: Links, downvotes: int) -> list[dict[str, Any]]:
     """Return the tables of groups, each with its heading."""
     return [
         {"slug": "stage", "title": "By stage", "rows": stage_rows(read_vote_groups(wanted, "stage"), links)},
@@ -141,7 +141,7 @@ def _groups(wanted: VoteFilter, links: Links, names: dict[str, str], downvotes: 
         {
             "slug": "config",
             "title": "By config",
-            "rows": config_rows(read_vote_groups(wanted, "config"), links, names),
+            "rows": config_rows(read_vote_groups(wanted, "config"), links),
         },
     ]
 

@@ -1,6 +1,6 @@
 """The figures of the feedback page: filters, figures over time, and groups with their bars."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -27,10 +27,6 @@ class FeedbackForm(OverviewForm):
 
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
-
-    @property
-    def space_names(self) -> dict[str, str]:
-        return {slug: space.name for slug, space in self.spaces.items()}
 
     def to_votes(self, now: datetime) -> VoteFilter:
         """Return the filter; invalid fields are ignored."""
@@ -165,10 +161,10 @@ def stage_rows(groups: Iterable[Group], links: Links) -> list[GroupRow]:
     ]  # fmt: skip
 
 
-def config_rows(groups: Iterable[Group], links: Links, names: Mapping[str, str]) -> list[GroupRow]:
+def config_rows(groups: Iterable[Group], links: Links) -> list[GroupRow]:
     return [
         GroupRow(
-            f"v{group.key}", names[group.space], group.figures, _bar(group.figures),
+            f"v{group.key}", group.space_name, group.figures, _bar(group.figures),
             links.to(version=group.key, space=group.space, rating="down"), _settings_address(group),
         )
         for group in groups
@@ -198,10 +194,10 @@ def reason_rows(groups: Iterable[Group], links: Links, downvotes: int) -> list[G
     return rows
 
 
-def record_rows(found: Iterable[RecordTrend], links: Links, names: Mapping[str, str]) -> list[GroupRow]:
+def record_rows(found: Iterable[RecordTrend], links: Links) -> list[GroupRow]:
     return [
         GroupRow(
-            item.title, names[item.space], item.figures, _bar(item.figures),
+            item.title, item.space_name, item.figures, _bar(item.figures),
             links.to(record=str(item.record_id), rating="down"),
             reverse("dashboard:record", args=[item.space, item.record_id]) + "?from=review",
         )
