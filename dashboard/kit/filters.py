@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django import forms
+from django.db.models import Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.functional import SimpleLazyObject
 
 from contextopt.limits import DATE_MAX, DATE_MIN
 from contextopt.models import Space, Team
@@ -22,6 +22,7 @@ STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.item
 # All kinds of assemblies but contexts of spaces.
 AGENTS = "agents"
 MODEL_MAX = 120
+SPACES_OFFERED = 500
 # The question is part of the URL, and servers refuse long ones. The API accepts more.
 TASK_WORDS_MAX = 2_000
 EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
@@ -79,9 +80,16 @@ def read_text(query: QueryDict, name: str) -> str:
     return query.get(name, "").replace("\0", "").strip()
 
 
-def read_spaces(team: Team) -> Any:
-    """Return the slug and name of the team's spaces, for a select. They are read when it is shown."""
-    return SimpleLazyObject(lambda: list(Space.objects.of(team).order_by("name").values_list("slug", "name")))
+def offered_spaces(team: Team, chosen: str = "") -> QuerySet[Space]:
+    """Return the team's first spaces by name, and wherever they are, the chosen one and those of the demo."""
+    first = Space.objects.of(team).values("pk")[:SPACES_OFFERED]
+    also = Q(slug=chosen.replace("\x00", "")) | Q(is_demo=True)
+    return Space.objects.of(team).filter(Q(pk__in=first) | also).only("slug", "name", "is_demo")
+
+
+def space_choices(team: Team, chosen: str = "") -> QuerySet[Space, tuple[str, str]]:
+    """Return the slugs and names of the offered spaces, for a select. They are read when it is shown."""
+    return offered_spaces(team, chosen).values_list("slug", "name")
 
 
 class DayField(forms.DateField):
@@ -129,6 +137,23 @@ class TeamFilterForm(FilterForm):
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)
         self.team = team
+
+
+class SpaceFilterForm(TeamFilterForm):
+    """Filters of a team's rows, among them the space."""
+
+    space = forms.ChoiceField(required=False)
+
+    def __init__(self, data: Any, *, team: Team) -> None:
+        super().__init__(data, team=team)
+        self.spaces = {space.slug: space for space in offered_spaces(team, self.data.get("space", ""))}
+        offered = [(slug, space.name) for slug, space in self.spaces.items()]
+        cast(forms.ChoiceField, self.fields["space"]).choices = [("", "All spaces"), *offered]
+
+    @property
+    def space_id(self) -> int | None:
+        chosen = self.spaces.get(self.cleaned_data.get("space", ""))
+        return chosen.pk if chosen else None
 
 
 class PeriodForm(TeamFilterForm):

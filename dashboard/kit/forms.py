@@ -10,10 +10,7 @@ from pydantic import ValidationError
 
 from contextopt.errors import Conflict, FieldProblem, InvalidInput
 from contextopt.inputs import Input, field_problems, read_digits
-from contextopt.models import Space, Team
 from contextopt.strictjson import DuplicateKey, NotFinite, read_json
-
-SPACES_OFFERED = 500
 
 
 class ListField(forms.CharField):
@@ -77,11 +74,6 @@ class ObjectField(forms.CharField):
             return bool(self.to_python(data) != (initial or {}))
         except forms.ValidationError:
             return True
-
-
-def space_choices(team: Team) -> list[tuple[str, str]]:
-    """Return the slugs and names of the team's first spaces, for a list to choose from."""
-    return list(Space.objects.of(team).values_list("slug", "name")[:SPACES_OFFERED])
 
 
 def read_ticks(values: Iterable[str]) -> list[int]:

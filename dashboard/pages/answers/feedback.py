@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from contextopt.models import Message, Role
 from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.kit.exports import stream_csv
-from dashboard.kit.filters import STAGES, read_spaces
+from dashboard.kit.filters import STAGES, space_choices
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.charts import VOTE_CHARTS, VoteData
@@ -169,7 +169,7 @@ def feedback_votes(request: TeamRequest) -> HttpResponse:
         "form": form,
         "query": form.query(),
         "page": newest_page(form.select(request.team), "created_at", request.GET.get("before", "")),
-        "spaces": read_spaces(request.team),
+        "spaces": space_choices(request.team, form["space"].value() or ""),
         "stages": STAGES,
     }
     return render_page(request, "dashboard/votes.html", context, partials=("votes",))

@@ -8,8 +8,8 @@ from django import forms
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import MESSAGE_MAX, MODEL_MAX
 from contextopt.models import Team
-from dashboard.kit.filters import STAGE_NAMES
-from dashboard.kit.forms import InputForm, NotesField, space_choices
+from dashboard.kit.filters import STAGE_NAMES, space_choices
+from dashboard.kit.forms import InputForm, NotesField
 from memory.feedback.inputs import OpinionIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX
 
@@ -41,7 +41,7 @@ class AskForm(InputForm[ConversationIn]):
 
     def __init__(self, *args: Any, team: Team, **options: Any) -> None:
         super().__init__(*args, **options)
-        cast(forms.ChoiceField, self.fields["space"]).choices = space_choices(team)
+        cast(forms.ChoiceField, self.fields["space"]).choices = list(space_choices(team))
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         return {**cleaned, "stage": int(cleaned["stage"])}

@@ -16,7 +16,7 @@ from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Role
 from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.exports import stream_csv, stream_jsonl
-from dashboard.kit.filters import read_spaces, read_text
+from dashboard.kit.filters import read_text, space_choices
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.items import (
@@ -93,7 +93,7 @@ def _render_queue(
             "form": form,
             "query": form.query(),
             "page": newest_page(rows, "created_at", request.GET.get("before", "")),
-            "spaces": read_spaces(request.team),
+            "spaces": space_choices(request.team, form["space"].value() or ""),
             "configs": read_changes(read_config_verdicts(request.team), CONFIG_ADVICE),
             "records": read_changes(read_record_verdicts(request.team), RECORD_ADVICE),
         }

@@ -1,7 +1,6 @@
 """The filters of the list of assemblies, and the times in the log that they narrow it to."""
 
 import re
-from typing import Any, cast
 
 from django import forms
 from django.db.models import Exists, OuterRef, QuerySet
@@ -10,8 +9,8 @@ from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
 from contextopt.engine.prompts.warnings import INSUFFICIENT
 from contextopt.inputs import INT_MAX, read_digits
-from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Space, Team
-from dashboard.kit.filters import AGENTS, MODEL_MAX, STAGES, MomentField, TeamFilterForm
+from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Team
+from dashboard.kit.filters import AGENTS, MODEL_MAX, STAGES, MomentField, SpaceFilterForm
 from dashboard.kit.formats import code_words
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow
@@ -29,7 +28,7 @@ GATEWAY = "gateway"
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
 
 
-class AssembliesForm(TeamFilterForm):
+class AssembliesForm(SpaceFilterForm):
     """Filters of the list of assemblies.
 
     `find` looks up an id, the start of a SHA-256, or a conversation; `words` searches questions and contexts;
@@ -40,7 +39,6 @@ class AssembliesForm(TeamFilterForm):
         "space", "kind", "phase", "stage", "truncated", "empty", "warning", "slow", "start", "end",
         "conversation", "config", "model", "source",
     )  # fmt: skip
-    space = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(
         choices=[("", "All kinds"), *Kind.choices, (AGENTS, "All of agents")], required=False
     )
@@ -64,12 +62,6 @@ class AssembliesForm(TeamFilterForm):
     words = forms.CharField(max_length=200, required=False)
     sort = forms.ChoiceField(choices=SORTS, required=False)
     live = forms.BooleanField(required=False)
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data, team=team)
-        self.spaces = {space.slug: space for space in Space.objects.of(team)}
-        field = cast(forms.ChoiceField, self.fields["space"])
-        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
 
     @property
     def first_space(self) -> str:
@@ -102,7 +94,7 @@ class AssembliesForm(TeamFilterForm):
             return found.none()
         given = self.cleaned_data
         if given["space"]:
-            found = found.filter(space=self.spaces[given["space"]])
+            found = found.filter(space=self.space_id)
         if given["kind"] == AGENTS:
             found = found.exclude(kind=Kind.SPACE)
         elif given["kind"]:
@@ -152,7 +144,7 @@ class AssembliesForm(TeamFilterForm):
             team_id=self.team.pk,
             before=min(ends, default=None),
             since=given["start"],
-            space_id=self.spaces[given["space"]].pk if given["space"] else None,
+            space_id=self.space_id,
             stage=int(given["stage"]) if given["stage"] else None,
             kind="" if given["kind"] == AGENTS else given["kind"],
             phase=given["phase"],
@@ -163,8 +155,7 @@ class AssembliesForm(TeamFilterForm):
 
     def _config_ids(self) -> list[int]:
         """Return the ids of the settings with that version: each space has its own."""
-        spaces = [space.pk for space in self.spaces.values()]
-        versions = ContextConfig.objects.filter(version=self.cleaned_data["config"], space__in=spaces)
+        versions = ContextConfig.objects.filter(version=self.cleaned_data["config"], space__team=self.team)
         return list(versions.values_list("pk", flat=True))
 
 

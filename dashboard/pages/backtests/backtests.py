@@ -22,7 +22,7 @@ from contextopt.models import AssemblyPayload, Role, Space
 from contextopt.spaces.configs import activate_config
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.exports import stream_csv
-from dashboard.kit.filters import read_text
+from dashboard.kit.filters import offered_spaces, read_text
 from dashboard.kit.pages import render_page
 from dashboard.pages.backtests.charts import Step, changes_figure
 from dashboard.pages.backtests.forms import BacktestForm
@@ -39,7 +39,6 @@ from memory.models import Backtest, BacktestRow
 LIST_TEMPLATE = "dashboard/backtests.html"
 TEMPLATE = "dashboard/backtest.html"
 LIST_SHOWN = 100
-SPACES_OFFERED = 500
 ROWS_SHOWN = 50
 DIFFERENCE = F("tokens_after") - F("tokens_before")
 REPLAYED = Q(tokens_after__isnull=False)
@@ -110,7 +109,7 @@ def _render_list(
     figures = read_figures(shown)
     context = {
         "space": space,
-        "spaces": Space.objects.of(request.team)[:SPACES_OFFERED],
+        "spaces": offered_spaces(request.team),
         "form": form,
         "backtests": [(each, figures.get(each.pk, BacktestFigures())) for each in shown],
     }

@@ -36,7 +36,10 @@ class PeriodChange:
 
 
 def read_changes(team: Team, wanted: FigureFilter, spaces: Mapping[str, Space]) -> list[PeriodChange]:
-    """Return the newest changes of the period, newest first, in two queries."""
+    """Return the newest changes of the period, newest first, in two queries.
+
+    A third looks for the spaces with a change that are not among those given.
+    """
     chosen = next((space for space in spaces.values() if space.pk == wanted.space_id), None)
     found = _config_changes(team, wanted.period, chosen, spaces)
     if wanted.space_id is None:
@@ -57,11 +60,20 @@ def _config_changes(
     if not any(space.is_demo for space in spaces.values()):
         # Nothing is left of a removed demo but the log.
         events = events.exclude(actor=DEMO_ACTOR)
-    return [_config_change(event, chosen, spaces) for event in events.order_by("-at", "-id")[:CHANGES_SHOWN]]
+    newest = list(events.order_by("-at", "-id")[:CHANGES_SHOWN])
+    if unknown := {_subject_of(event)[0] for event in newest} - spaces.keys():
+        spaces = {**spaces, **{each.slug: each for each in Space.objects.of(team).filter(slug__in=unknown)}}
+    return [_config_change(event, chosen, spaces) for event in newest]
+
+
+def _subject_of(event: AuditEvent) -> tuple[str, str]:
+    """Return the slug of the space and the version, such as "v2"."""
+    slug, _, version = event.subject.rpartition(" ")
+    return slug, version
 
 
 def _config_change(event: AuditEvent, chosen: Space | None, spaces: Mapping[str, Space]) -> PeriodChange:
-    slug, _, version = event.subject.rpartition(" ")
+    slug, version = _subject_of(event)
     space = spaces.get(slug)
     name = "" if chosen else f" for {space.name if space else slug}"
     verb = "published" if event.action == PUBLISHED else "activated again"

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from functools import cached_property
-from typing import Any, cast
 from urllib.parse import urlencode
 
 from django import forms
@@ -10,19 +9,18 @@ from django.urls import reverse
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.inputs import INT_MAX
-from contextopt.models import Kind, Space, Team
-from dashboard.kit.filters import MODEL_MAX, STAGES, PeriodForm
+from contextopt.models import Kind
+from dashboard.kit.filters import MODEL_MAX, STAGES, PeriodForm, SpaceFilterForm
 from dashboard.pages.overview.choices import Choices
 from dashboard.rollups.sources import FigureFilter
 
 APART = "apart"
 
 
-class OverviewForm(PeriodForm):
+class OverviewForm(SpaceFilterForm, PeriodForm):
     """Filters of the overview. Callers choose the names of phases and models, so those are text fields."""
 
     chip_names = ("space", "stage", "kind", "phase", "config", "model", "kinds")
-    space = forms.ChoiceField(required=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
@@ -31,17 +29,6 @@ class OverviewForm(PeriodForm):
     kinds = forms.ChoiceField(
         choices=[("", "Combined"), (APART, "Split by kind")], required=False, label="Charts"
     )
-
-    def __init__(self, data: Any, *, team: Team) -> None:
-        super().__init__(data, team=team)
-        self.spaces = {space.slug: space for space in Space.objects.of(team)}
-        field = cast(forms.ChoiceField, self.fields["space"])
-        field.choices = [("", "All spaces"), *((slug, space.name) for slug, space in self.spaces.items())]
-
-    @property
-    def space_id(self) -> int | None:
-        chosen = self.spaces.get(self.cleaned_data.get("space", ""))
-        return chosen.pk if chosen else None
 
     @property
     def is_apart(self) -> bool:

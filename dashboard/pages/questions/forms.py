@@ -8,7 +8,8 @@ from django import forms
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import NAME_MAX
 from contextopt.models import Record, Space, Team
-from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField, read_ticks, space_choices
+from dashboard.kit.filters import space_choices
+from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField, read_ticks
 from dashboard.pages.spaces.forms import UploadForm
 from memory.feedback.models import ANSWER_MAX
 from memory.models import Question
@@ -24,7 +25,7 @@ class SetForm(InputForm[QuestionSetIn]):
 
     def __init__(self, *args: Any, team: Team, **options: Any) -> None:
         super().__init__(*args, **options)
-        cast(forms.ChoiceField, self.fields["space"]).choices = space_choices(team)
+        cast(forms.ChoiceField, self.fields["space"]).choices = list(space_choices(team))
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": cleaned["name"]}

@@ -6,10 +6,10 @@ from typing import Any, cast
 from django import forms
 from django.urls import reverse
 
-from contextopt.models import Space, Team
+from contextopt.models import Team
 from contextopt.search import registry
 from contextopt.spaces import models as limits
-from dashboard.kit.filters import FilterForm, MomentField
+from dashboard.kit.filters import FilterForm, MomentField, offered_spaces
 from memory.search.inputs import SearchIn
 from memory.search.search import Found, ResultOut
 from memory.search.snippets import Run, Snippet, load_snippets
@@ -36,7 +36,7 @@ class SearchForm(FilterForm):
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)
-        self.spaces = list(Space.objects.of(team).only("slug", "name")[:500])
+        self.spaces = list(offered_spaces(team, self.data.get("space", "")))
         field = cast(forms.ChoiceField, self.fields["space"])
         field.choices = [(space.slug, space.name) for space in self.spaces]
 

@@ -15,6 +15,7 @@ from contextopt.spaces.importing import ImportReport, import_rows, read_file
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.charts.shapes import Bar, allocation_bar, part_legend
+from dashboard.kit.filters import SPACES_OFFERED
 from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
@@ -52,7 +53,7 @@ def _create(request: TeamRequest, form: SpaceForm) -> Space | None:
 
 
 def _spaces_context(request: TeamRequest, form: SpaceForm) -> dict[str, Any]:
-    return {"spaces": Space.objects.of(request.team).with_counts()[:500], "form": form}
+    return {"spaces": Space.objects.of(request.team).with_counts()[:SPACES_OFFERED], "form": form}
 
 
 @require_GET

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from contextopt.gateway.models import Mode, Reason
+from contextopt.models import Space
 from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, points, unit
 from dashboard.kit.formats import compact, cost_words, milliseconds, money, percent, tenths, whole
 from dashboard.kit.periods import Bucket
@@ -181,7 +182,7 @@ def _against_baseline(saved: int) -> str:
 
 
 def build_groups(
-    groups: Groups, links: Links, spaces: Mapping[int, tuple[str, str]], keys: Mapping[int, str]
+    groups: Groups, links: Links, spaces: Mapping[int, Space], keys: Mapping[int, str]
 ) -> list[dict[str, Any]]:
     """Return the tables by model, key and space."""
 
@@ -191,8 +192,10 @@ def build_groups(
         return [_row(links, field, traffic, *show(value)) for value, traffic in found]
 
     def show_space(pk: int | None) -> tuple[str, str, str]:
-        slug, name = spaces.get(pk or 0, (NONE, "No space"))
-        return slug, name, "" if slug == NONE else reverse("dashboard:traffic_policy", args=[slug])
+        space = spaces.get(pk or 0)
+        if space is None:
+            return NONE, "No space", ""
+        return space.slug, space.name, reverse("dashboard:traffic_policy", args=[space.slug])
 
     return [
         {

@@ -7,8 +7,8 @@ from django import forms
 from django.db.models import Q, QuerySet
 
 from contextopt.gateway.models import GatewayRequest, Mode, Outcome, Reason
-from contextopt.models import ApiKey, Space, Team
-from dashboard.kit.filters import MODEL_MAX, MomentField, PeriodForm, TeamFilterForm
+from contextopt.models import ApiKey, Team
+from dashboard.kit.filters import MODEL_MAX, MomentField, PeriodForm, SpaceFilterForm
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.traffic import TrafficFilter, narrow_prompts
 
@@ -38,11 +38,10 @@ CONDITIONS = {
 _COLUMNS = {"key_id": "api_key"}
 
 
-class _Narrowed(TeamFilterForm):
+class _Narrowed(SpaceFilterForm):
     """The filters that figures and lists share."""
 
     chip_names: ClassVar[tuple[str, ...]] = ("space", "key", "model", "mode", "reason")
-    space = forms.ChoiceField(required=False)
     key = forms.ChoiceField(required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
     mode = forms.ChoiceField(choices=[("", "All modes"), *Mode.choices], required=False)
@@ -52,20 +51,10 @@ class _Narrowed(TeamFilterForm):
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data, team=team)
-        self.team_spaces = {space.slug: space for space in Space.objects.of(team)}
         keys = ApiKey.objects.filter(team=team).order_by("-id")
         self.team_keys = dict(keys.values_list("pk", "name")[:KEYS_OFFERED])
-        named = [(slug, space.name) for slug, space in self.team_spaces.items()]
-        self._choices("space", [("", "All spaces"), *named])
-        self._choices("key", [("", "All keys"), *((str(pk), name) for pk, name in self.team_keys.items())])
-
-    def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
-        cast(forms.ChoiceField, self.fields[name]).choices = choices
-
-    @property
-    def space_id(self) -> int | None:
-        chosen = self.team_spaces.get(self.cleaned_data.get("space", ""))
-        return chosen.pk if chosen else None
+        offered = [(str(pk), name) for pk, name in self.team_keys.items()]
+        cast(forms.ChoiceField, self.fields["key"]).choices = [("", "All keys"), *offered]
 
     @property
     def key_id(self) -> int | None:

@@ -25,7 +25,7 @@ from dashboard.pages.traffic.figures import (
 )
 from dashboard.pages.traffic.filters import PromptsForm, TrafficForm
 from dashboard.rollups.prices import PriceList
-from dashboard.rollups.traffic import read_buckets, read_groups, read_prices, read_total
+from dashboard.rollups.traffic import Groups, read_buckets, read_groups, read_prices, read_total
 
 TEMPLATE = "dashboard/traffic.html"
 PROMPTS_TEMPLATE = "dashboard/prompts.html"
@@ -45,8 +45,8 @@ def traffic(request: TeamRequest) -> HttpResponse:
         **_figures(request, form),
         **describe_gateway(request),
         "policies": _policies(form),
-        "are_more": form.space_id is None and len(form.team_spaces) > SPACES_SHOWN,
-        "first_space": next(iter(form.team_spaces), ""),
+        "are_more": form.space_id is None and len(form.spaces) > SPACES_SHOWN,
+        "first_space": next(iter(form.spaces), ""),
         "polls": polls + 1,
         "is_polling": polls < MAX_POLLS,
     }
@@ -76,7 +76,6 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
     groups = read_groups(wanted, prices)
     before = read_total(wanted.over(wanted.period.before()), prices)
     total, period = groups.total, wanted.period
-    spaces = {space.pk: (slug, space.name) for slug, space in form.team_spaces.items()}
     found: dict[str, Any] = {"total": total, "period": period, "prompts_url": links.to()}
     if not total.requests:
         return {**found, "has_any": GatewayRequest.objects.of(request.team).exists()}
@@ -93,7 +92,7 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
         **found,
         "tiles": build_tiles(total, before, links),
         "effects": describe_effects(groups, links),
-        "groups": build_groups(groups, links, spaces, form.team_keys),
+        "groups": build_groups(groups, links, _spaces_of(groups, form), form.team_keys),
         "reasons": build_reasons(groups, links),
         "panels": [chart.panel(period, rows) for chart in TRAFFIC_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in TRAFFIC_CHARTS.items()},
@@ -101,9 +100,16 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
     }
 
 
+def _spaces_of(groups: Groups, form: TrafficForm) -> dict[int, Space]:
+    """Return the spaces of the prompts. Only those that the form does not offer need a query."""
+    offered = {space.pk: space for space in form.spaces.values()}
+    others = [pk for pk, _ in groups.by["space_id"] if pk and pk not in offered]
+    return offered | Space.objects.in_bulk(others)
+
+
 def _policies(form: TrafficForm) -> list[tuple[Space, GatewayPolicy]]:
     """Return the policies of the chosen space, or else of the first ones by name."""
-    chosen = [space for space in form.team_spaces.values() if form.space_id in {None, space.pk}]
+    chosen = [space for space in form.spaces.values() if form.space_id in {None, space.pk}]
     spaces = sorted(chosen, key=lambda space: space.name.casefold())[:SPACES_SHOWN]
     found = GatewayPolicy.objects.in_bulk([space.pk for space in spaces])
     return [(space, found.get(space.pk) or GatewayPolicy(space=space)) for space in spaces]

@@ -41,6 +41,13 @@ def test_published_settings_name_what_differs(team: Team, space: Space) -> None:
     assert change.url == f"/spaces/{space.slug}/settings/"
 
 
+def test_a_space_that_is_not_offered_is_named(team: Team, space: Space) -> None:
+    publish(space, max_records=12)
+    [change] = read_changes(team, ask(team), {})
+    assert change.title == f"Config v2 for {space.name} published by ada"
+    assert change.url == f"/spaces/{space.slug}/settings/"
+
+
 def test_many_differences_are_counted(team: Team, space: Space) -> None:
     publish(space, max_records=12, window_days=7, context_tokens=900, recency_weight="0.5")
     assert changes_of(team)[0].details.endswith(", 1 more")
