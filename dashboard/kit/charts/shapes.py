@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from contextopt.assemblies.results import AssemblyResult
+from contextopt.models import Assembly
 from dashboard.kit.formats import whole
 
 BAR_WIDTH = 1_000
@@ -48,6 +50,27 @@ def allocation_bar(*, system: int, context: int, used: int, history: int, respon
         ("response", f"Response {whole(response)}"),
     )
     return Bar(tuple(segments), legend, f"{whole(total)} tokens: " + ", ".join(text for _, text in legend))
+
+
+def bar_of_assembly(row: Assembly) -> Bar:
+    return allocation_bar(
+        system=row.system_tokens,
+        context=row.tokens_available,
+        used=row.tokens_after,
+        history=row.history_tokens,
+        response=row.response_tokens,
+    )
+
+
+def bar_of_result(result: AssemblyResult) -> Bar:
+    shares = result.allocation
+    return allocation_bar(
+        system=shares.system,
+        context=shares.context,
+        used=result.stats.tokens_used,
+        history=shares.history,
+        response=shares.response,
+    )
 
 
 def saving_bar(*, before: int, after: int) -> Bar:

@@ -9,7 +9,7 @@ from contextopt.chat.endpoint import is_configured
 from contextopt.chat.prompts import Prompt, build_prompt
 from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.models import AssemblyPayload, Conversation, Message, MessageState
-from dashboard.kit.charts.shapes import Bar, allocation_bar
+from dashboard.kit.charts.shapes import Bar, bar_of_assembly
 from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
 
 # A fresh message may be answered any moment; one that waits for its next try needs fewer polls.
@@ -55,7 +55,7 @@ def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[T
         Turn(
             message=message,
             answer=answer_of(message),
-            bar=_bar(message),
+            bar=bar_of_assembly(message.assembly) if message.assembly else None,
             votes=boxes.get(message.pk),
             warnings=warnings.get(message.assembly_id, []),
             prompt=build_prompt(message) if message is last and message.state == MessageState.HELD else None,
@@ -78,19 +78,6 @@ def _read_warnings(messages: Sequence[Message]) -> dict[int | None, list[Context
 
 def answer_of(message: Message) -> Message | None:
     return getattr(message, "answer", None)
-
-
-def _bar(message: Message) -> Bar | None:
-    assembly = message.assembly
-    if assembly is None:
-        return None
-    return allocation_bar(
-        system=assembly.system_tokens,
-        context=assembly.tokens_available,
-        used=assembly.tokens_after,
-        history=assembly.history_tokens,
-        response=assembly.response_tokens,
-    )
 
 
 def _wait_left(message: Message, now: datetime) -> int:

@@ -18,7 +18,7 @@ from contextopt.engine.prompts.warnings import read_warnings
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message, Role
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
-from dashboard.kit.charts.shapes import allocation_bar, part_legend, saving_bar
+from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, plain
 from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import STAGE_NAMES
@@ -212,13 +212,7 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         "assembly": found,
         "payload": payload,
         "stage_name": STAGE_NAMES.get(found.stage or 0, ""),
-        "bar": allocation_bar(
-            system=found.system_tokens,
-            context=found.tokens_available,
-            used=found.tokens_after,
-            history=found.history_tokens,
-            response=found.response_tokens,
-        ),
+        "bar": bar_of_assembly(found),
         "left_out": _left_out(found),
         "show": show,
         "shows": SHOWS,

@@ -24,7 +24,7 @@ from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, Role
 from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, given_settings
 from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
-from dashboard.kit.charts.shapes import Segment, allocation_bar, part_legend, score_parts
+from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
 from dashboard.kit.formats import reason_words
 from dashboard.kit.ledgers import Titled, find_titles, weights_of
 from dashboard.kit.pages import render_page
@@ -120,22 +120,7 @@ def _comparison(again: Replay, data: ReplayIn | None, request: TeamRequest) -> d
     return {
         "result": result,
         "lines": align(row.payload.text, result.text),
-        "bars": (
-            allocation_bar(
-                system=row.system_tokens,
-                context=row.tokens_available,
-                used=row.tokens_after,
-                history=row.history_tokens,
-                response=row.response_tokens,
-            ),
-            allocation_bar(
-                system=result.allocation.system,
-                context=result.allocation.context,
-                used=result.certificate.total_tokens,
-                history=result.allocation.history,
-                response=result.allocation.response,
-            ),
-        ),
+        "bars": (bar_of_assembly(row), bar_of_result(result)),
         "moved": list(_moved(again, before, after, titles)),
         "parts": part_legend(after[0]["parts"] if after else ()),
         "costs": _costs(again, data),

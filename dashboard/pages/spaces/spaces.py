@@ -14,7 +14,7 @@ from contextopt.models import Role, Space
 from contextopt.spaces.importing import ImportReport, import_rows, read_file
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
-from dashboard.kit.charts.shapes import Bar, allocation_bar, part_legend
+from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED
 from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.kit.pages import render_page
@@ -112,7 +112,7 @@ def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str,
         return {"refused": str(error)}
     return {
         "result": result,
-        "bar": _bar(result),
+        "bar": bar_of_result(result),
         "lines": split_text(result.text, list(result.outcome.order)),
         "reasons": result.stats.dropped_by_reason,
         "warnings": show_warnings(request, result.warnings, found.slug, result.overrides),
@@ -128,17 +128,6 @@ def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[st
         "whys": read_ledger(kept, (), weights, find_titles(kept, request.team.pk)),
         "parts": part_legend(kept[0]["parts"] if kept else ()),
     }
-
-
-def _bar(result: AssemblyResult) -> Bar:
-    shares = result.allocation
-    return allocation_bar(
-        system=shares.system,
-        context=shares.context,
-        used=result.stats.tokens_used,
-        history=shares.history,
-        response=shares.response,
-    )
 
 
 @require_http_methods(["GET", "POST"])
