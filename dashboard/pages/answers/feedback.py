@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.models import Message, Role
 from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
-from dashboard.kit.exports import stream_csv
+from dashboard.kit.charts.columns import stream_columns
 from dashboard.kit.filters import STAGES, space_choices
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
@@ -98,8 +98,8 @@ def feedback(request: TeamRequest) -> HttpResponse:
     before = read_series(replace(wanted, start=earlier.start, until=earlier.until), earlier)
     links = Links.of(form, wanted)
     data = VoteData(series, before, links.bucket)
-    rows = [
-        (bucket, point, links.bucket(bucket) if point.votes else "")
+    urls = [
+        links.bucket(bucket) if point.votes else ""
         for bucket, point in zip(period.buckets, series.points, strict=True)
     ]
     context = {
@@ -111,7 +111,7 @@ def feedback(request: TeamRequest) -> HttpResponse:
         "total": series.total,
         "has_any": bool(series.total.votes) or Vote.objects.of(request.team).exists(),
         "tiles": build_vote_tiles(series.total, before.total),
-        "panels": [chart.panel(period, rows) for chart in VOTE_CHARTS.values()],
+        "panels": [chart.panel(period, series.points, urls) for chart in VOTE_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in VOTE_CHARTS.items()},
         "groups": _groups(wanted, links, series.total.down),
         "records": record_rows(read_record_trends(wanted), links),
@@ -155,9 +155,8 @@ def feedback_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form.is_valid()
     now = timezone.now()
     series = read_series(form.to_votes(now), form.period(now))
-    chart = VOTE_CHARTS[slug]
-    rows = chart.csv_rows(series.period, ((point, point.votes) for point in series.points))
-    return stream_csv(f"contextopt-feedback-{slug}", ["start", "end", "votes", *chart.header], rows)
+    columns, votes = VOTE_CHARTS[slug].cells(series.points), [point.votes for point in series.points]
+    return stream_columns(f"contextopt-feedback-{slug}", columns, series.period, "votes", votes)
 
 
 @require_GET

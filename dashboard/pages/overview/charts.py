@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from dashboard.kit.charts.columns import Column
+from dashboard.kit.charts.columns import Column, ColumnChart
 from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,
@@ -88,17 +88,12 @@ def bucket_query(bucket: Bucket) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart with its columns. When kinds are shown separately, only the column at `lead` is drawn.
+class Chart(ColumnChart[Figures, ChartData]):
+    """A chart of the overview. When kinds are shown separately, only the column at `lead` is drawn.
 
     `rows` narrows and sorts the assemblies that a click on a point lists.
     """
 
-    slug: str
-    title: str
-    note: str
-    columns: tuple[Column[Figures], ...]
-    build: Callable[[ChartData], Plot]
     tick_format: str
     hover_format: str
     rows: str
@@ -111,13 +106,17 @@ class Chart:
 
 def ratio_figure(data: ChartData) -> Plot:
     """Draw the share of filtered records that entered, and the same share one period earlier."""
-    earlier = [figures.ratio for figures in data.before.points]
-    now = data.values(lambda f: f.ratio)
+    return _compared(data, "ratio", lambda f: f.ratio, RATIO_HOVER)
+
+
+def _compared(data: ChartData, name: str, pick: Pick, hover_format: str) -> Plot:
+    """Draw a figure, and the same figure one period earlier. The names of close lines stay apart."""
+    now, earlier = data.values(pick), [pick(figures) for figures in data.before.points]
     gap = last_known(now) - last_known(earlier)
     close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
-    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "ratio", lambda f: f.ratio)]
-    return lay_out(data.series.period, traces, NUMBER_FORMAT, RATIO_HOVER)
+    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, name, pick)]
+    return lay_out(data.series.period, traces, NUMBER_FORMAT, hover_format)
 
 
 def time_figure(data: ChartData) -> Plot:
@@ -215,12 +214,7 @@ def utilisation_figure(data: ChartData) -> Plot:
 
 def records_figure(data: ChartData) -> Plot:
     """Draw the records in a context, and the same figure one period earlier."""
-    now, earlier = data.values(_records), [figures.records_included for figures in data.before.points]
-    close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
-    gap = last_known(now) - last_known(earlier)
-    at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
-    traces = [_line(data, "before", earlier, "dot", at), *_measured(data, "records", _records)]
-    return lay_out(data.series.period, traces, NUMBER_FORMAT, ",.1f")
+    return _compared(data, "records", _records, ",.1f")
 
 
 def _records(figures: Figures) -> float | None:

@@ -1,8 +1,9 @@
 """The overview's charts with a line per kind, and its votes by stage. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from dashboard.kit.charts.columns import Cells
 from dashboard.kit.charts.plots import (
     DASHES,
     LABEL_MARGIN,
@@ -33,15 +34,6 @@ STAGE_COLOURS = {2: "var(--response)", 3: "var(--history)", 4: "var(--context)",
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
-    """One column of a table view or CSV, with a value for each bucket."""
-
-    name: str
-    values: tuple[float | None, ...]
-    show: Callable[[float | None], str]
-
-
-@dataclass(frozen=True, slots=True)
 class _Line:
     name: str
     colour: str
@@ -54,13 +46,10 @@ class _Line:
 def columns_of(chart: Chart, series: Series, *, is_apart: bool) -> list[Cells]:
     """Return the chart's columns, or its leading column for each kind."""
     if not is_apart:
-        return [
-            Cells(column.name, tuple(map(column.pick, series.points)), column.show)
-            for column in chart.columns
-        ]
+        return chart.cells(series.points)
     lead = chart.leading
     return [
-        Cells(f"{lead.name}, {kind_name(kind)}", tuple(map(lead.pick, points)), lead.show)
+        replace(lead.cells(points), name=f"{lead.name}, {kind_name(kind)}")
         for kind, points in series.kinds.items()
     ]
 

@@ -1,6 +1,5 @@
 """The overview: measured figures, and observations about them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -14,9 +13,9 @@ from django.views.decorators.http import require_GET
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, Kind, Space
 from dashboard.kit.access import TeamRequest, team_page
-from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
+from dashboard.kit.charts.columns import Cells, make_table, stream_columns
+from dashboard.kit.charts.panels import ChartPanel
 from dashboard.kit.charts.plots import Mark
-from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
 from dashboard.kit.periods import Bucket
@@ -35,7 +34,7 @@ from dashboard.pages.overview.figures import (
     read_series_apart,
 )
 from dashboard.pages.overview.filters import OverviewForm
-from dashboard.pages.overview.kindcharts import Cells, apart_figure, columns_of, votes_columns, votes_figure
+from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.pages.overview.projections import project_month
 from dashboard.pages.overview.quality import read_quality
 from dashboard.pages.overview.recall import read_recall
@@ -83,7 +82,11 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a chart's table view as its own page, or only the table for insertion into the Overview."""
     form, series, columns = _read_chart(request, slug)
     narrowed = dict(parse_qsl(CHARTS[slug].rows)) if slug in CHARTS else {}
-    panel = replace(_panel(slug), table=_table(columns, series, form.rows_url(**narrowed)))
+    address = form.rows_url(**narrowed)
+    urls = [
+        f"{address}{bucket_query(bucket)}" if figures.assemblies else "" for bucket, figures in series.rows
+    ]
+    panel = replace(_panel(slug), table=make_table(columns, series.period, urls))
     context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
     template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
     return render_page(request, template, {**context, "query": form.query()})
@@ -93,8 +96,8 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
 @team_page
 def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     _, series, columns = _read_chart(request, slug)
-    header = ["start", "end", "assemblies", *(column.name for column in columns)]
-    return stream_csv(f"contextopt-{slug}", header, _csv_rows(columns, series))
+    counts = [figures.assemblies for figures in series.points]
+    return stream_columns(f"contextopt-{slug}", columns, series.period, "assemblies", counts)
 
 
 def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, list[Cells]]:
@@ -113,12 +116,6 @@ def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, 
     if feedback is None:
         raise Http404("No such chart.")
     return form, series, votes_columns(feedback.points)
-
-
-def _csv_rows(columns: list[Cells], series: Series) -> Iterator[list[Any]]:
-    for number, (bucket, figures) in enumerate(series.rows):
-        values = (column.values[number] for column in columns)
-        yield [*series.period.local_ends(bucket), figures.assemblies, *values]
 
 
 def _series(form: OverviewForm, wanted: FigureFilter, prices: PriceList) -> Series:
@@ -250,18 +247,3 @@ def _rows(form: OverviewForm, series: Series) -> Rows:
     """Return a function that maps additional filters to the URL of the whole period's assemblies."""
     whole = bucket_query(Bucket(series.period.start, series.period.edges[-1]))
     return lambda more: f"{form.rows_url(**more)}{whole}"
-
-
-def _table(columns: list[Cells], series: Series, address: str) -> ChartTable:
-    """Return the buckets as table rows, each with the URL of its assemblies; the last may be incomplete."""
-    period = series.period
-    rows = [
-        TableRow(
-            bucket_label(bucket, period),
-            f"{address}{bucket_query(bucket)}" if figures.assemblies else "",
-            tuple(column.show(column.values[number]) for column in columns),
-            bucket.end > period.until,
-        )
-        for number, (bucket, figures) in enumerate(series.rows)
-    ]
-    return ChartTable(tuple(column.name for column in columns), rows)

@@ -11,7 +11,7 @@ from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.inputs import read_digits
 from contextopt.models import Space
 from dashboard.kit.access import TeamRequest, team_page
-from dashboard.kit.exports import stream_csv
+from dashboard.kit.charts.columns import stream_columns
 from dashboard.kit.gateway import describe_gateway
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
@@ -79,12 +79,10 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
     found: dict[str, Any] = {"total": total, "period": period, "prompts_url": links.to()}
     if not total.requests:
         return {**found, "has_any": GatewayRequest.objects.of(request.team).exists()}
-    urls = [links.bucket(bucket) for bucket in period.buckets]
-    data = TrafficData(period, read_buckets(wanted, prices), urls)
-    rows = [
-        (bucket, point, url if point.requests else "")
-        for bucket, point, url in zip(period.buckets, data.points, urls, strict=True)
-    ]
+    data = TrafficData(
+        period, read_buckets(wanted, prices), [links.bucket(bucket) for bucket in period.buckets]
+    )
+    urls = [url if point.requests else "" for url, point in zip(data.links, data.points, strict=True)]
     gaps = GatewayGap.objects.filter(
         team=request.team, created_at__gte=period.start, created_at__lt=period.until
     )
@@ -94,7 +92,7 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
         "effects": describe_effects(groups, links),
         "groups": build_groups(groups, links, _spaces_of(groups, form), form.team_keys),
         "reasons": build_reasons(groups, links),
-        "panels": [chart.panel(period, rows) for chart in TRAFFIC_CHARTS.values()],
+        "panels": [chart.panel(period, data.points, urls) for chart in TRAFFIC_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in TRAFFIC_CHARTS.items()},
         "not_logged": gaps.aggregate(found=Sum("requests"))["found"],
     }
@@ -123,9 +121,9 @@ def traffic_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form = TrafficForm(request.GET, team=request.team)
     form.is_valid()
     wanted = form.to_filter(timezone.now())
-    chart, points = TRAFFIC_CHARTS[slug], read_buckets(wanted, PriceList())
-    rows = chart.csv_rows(wanted.period, ((point, point.requests) for point in points))
-    return stream_csv(f"contextopt-traffic-{slug}", ["start", "end", "prompts", *chart.header], rows)
+    points = read_buckets(wanted, PriceList())
+    columns, prompts = TRAFFIC_CHARTS[slug].cells(points), [point.requests for point in points]
+    return stream_columns(f"contextopt-traffic-{slug}", columns, wanted.period, "prompts", prompts)
 
 
 @require_GET
