@@ -14,31 +14,30 @@ from contextopt.inputs import BIGINT_MAX, INT_MAX
 from contextopt.models import Team
 from dashboard.kit.charts.shapes import Segment, stack_parts
 from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
-from dashboard.kit.filters import STAGE_NAMES, FilterForm, MomentField
+from dashboard.kit.filters import STAGE_NAMES, STAGES, FilterForm, MomentField, PeriodForm, SpaceFilterForm
 from dashboard.kit.formats import compact, whole
 from dashboard.kit.periods import Bucket, Period
-from dashboard.pages.overview.filters import OverviewForm
 from memory.feedback.trends import Group, RecordTrend, VoteFigures, VoteFilter, read_vote_series
 from memory.models import Rating, Vote
 
 
-class FeedbackForm(OverviewForm):
-    """The overview's filters, plus the settings' version and the phase."""
+class FeedbackForm(SpaceFilterForm, PeriodForm):
+    """Filters of the figures."""
 
-    version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
+    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
 
     def to_votes(self, now: datetime) -> VoteFilter:
         """Return the filter; invalid fields are ignored."""
         given = self.cleaned_data
-        chosen = self.spaces.get(given.get("space", ""))
         stage = given.get("stage")
         period = self.period(now)
         return VoteFilter(
             team_id=self.team.pk,
             start=period.start,
             until=period.until,
-            space_id=chosen.pk if chosen else None,
+            space_id=self.space_id,
             stage=int(stage) if stage else None,
             config_version=given.get("version"),
             phase=given.get("phase") or None,
