@@ -21,7 +21,7 @@ from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, t
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
-from dashboard.kit.uploads import read_upload
+from dashboard.kit.uploads import render_import
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration
@@ -41,7 +41,6 @@ TEMPLATE = "dashboard/question_set.html"
 IMPORT_TEMPLATE = "dashboard/questions_import.html"
 SETS_SHOWN = 200
 EVALUATIONS_SHOWN = 20
-REJECTIONS_SHOWN = 200
 TITLE_SHOWN = 60
 
 
@@ -284,30 +283,10 @@ def set_delete(request: TeamRequest, set_id: int) -> HttpResponse:
 def set_import(request: TeamRequest, set_id: int) -> HttpResponse:
     found = get_set(request, set_id)
     require_role(request, Role.EDITOR)
-    kept = f"import_questions:{found.pk}"
-    if request.method == "GET":
-        report = request.session.pop(kept, None)
-        context = {"set": found, "form": QuestionsUploadForm(), "report": report}
-        return render_page(request, IMPORT_TEMPLATE, context)
-    form = QuestionsUploadForm(request.POST, request.FILES)
-    report = _import(request, found, form) if form.is_valid() else None
-    if report is None:
-        return render_page(request, IMPORT_TEMPLATE, {"set": found, "form": form}, status=422)
-    request.session[kept] = report
-    return redirect("dashboard:set_import", found.pk)
 
+    def import_file(stream: BinaryIO, name: str, report: ImportReport) -> dict[str, Any]:
+        rows = read_file(stream, name, format="jsonl")
+        ignored = import_questions(question_set=found, rows=rows, actor=request.actor, report=report)
+        return {"ignored": sorted(ignored)}
 
-def _import(request: TeamRequest, found: QuestionSet, form: QuestionsUploadForm) -> dict[str, Any] | None:
-    """Import the file's questions; return None, with an error in the form, if it cannot be read at all."""
-    report, ignored = ImportReport(), set[str]()
-
-    def read(stream: BinaryIO) -> None:
-        rows = read_file(stream, form.cleaned_data["file"].name, format="jsonl")
-        ignored.update(import_questions(question_set=found, rows=rows, actor=request.actor, report=report))
-
-    read_upload(form, read)
-    if form.errors:
-        return None
-    shown = report.to_json()["rejected"][:REJECTIONS_SHOWN]
-    counts = {"rejected_count": report.rejected_count, "ignored": sorted(ignored)}
-    return {**report.to_json(), "rejected": shown, **counts}
+    return render_import(request, IMPORT_TEMPLATE, {"set": found}, QuestionsUploadForm, import_file)

@@ -5,6 +5,7 @@ from typing import Any, BinaryIO
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.assemblies.assemble import assemble_space
@@ -20,12 +21,11 @@ from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
-from dashboard.kit.uploads import read_upload
+from dashboard.kit.uploads import render_import
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
 from dashboard.pages.spaces.forms import SpaceForm, UploadForm
 from dashboard.pages.start import QUESTION
 
-REJECTIONS_SHOWN = 200
 IMPORT_TEMPLATE = "dashboard/import.html"
 
 
@@ -135,20 +135,14 @@ def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[st
 def space_import(request: TeamRequest, slug: str) -> HttpResponse:
     found = get_space(request, slug)
     require_role(request, Role.EDITOR)
-    # The session keeps the report until the page that the POST redirects to has shown it.
-    kept = f"import:{found.pk}"
-    if request.method == "GET":
-        report = request.session.pop(kept, None)
-        context = {"space": found, "form": UploadForm(), "report": report}
-        if report:
-            context["warnings"] = _warnings_now(request, found)
-        return render_page(request, IMPORT_TEMPLATE, context)
-    form = UploadForm(request.POST, request.FILES)
-    report = _import(request, found, form) if form.is_valid() else None
-    if report is None:
-        return render_page(request, IMPORT_TEMPLATE, {"space": found, "form": form}, status=422)
-    request.session[kept] = _report_json(report)
-    return redirect("dashboard:space_import", slug)
+
+    def import_file(stream: BinaryIO, name: str, report: ImportReport) -> dict[str, Any]:
+        import_rows(space=found, rows=read_file(stream, name), actor=request.actor, report=report)
+        return {"kept_in_metadata": sorted(report.kept_in_metadata)}
+
+    # Only a page with a report shows the warnings.
+    context = {"space": found, "warnings": SimpleLazyObject(lambda: _warnings_now(request, found))}
+    return render_import(request, IMPORT_TEMPLATE, context, UploadForm, import_file)
 
 
 def _warnings_now(request: TeamRequest, found: Space) -> list[ShownWarning]:
@@ -157,22 +151,3 @@ def _warnings_now(request: TeamRequest, found: Space) -> list[ShownWarning]:
     form.full_clean()
     warnings: list[ShownWarning] = _preview(request, found, form).get("warnings", [])
     return warnings
-
-
-def _report_json(report: ImportReport) -> dict[str, Any]:
-    """Return the parts of the report that the page shows."""
-    shown = {"rejected": report.to_json()["rejected"][:REJECTIONS_SHOWN]}
-    counts = {"rejected_count": report.rejected_count, "kept_in_metadata": sorted(report.kept_in_metadata)}
-    return {**report.to_json(), **shown, **counts}
-
-
-def _import(request: TeamRequest, found: Space, form: UploadForm) -> ImportReport | None:
-    """Import the file's rows; return None, with an error in the form, if the file cannot be read at all."""
-    report = ImportReport()
-
-    def read(stream: BinaryIO) -> None:
-        rows = read_file(stream, form.cleaned_data["file"].name)
-        import_rows(space=found, rows=rows, actor=request.actor, report=report)
-
-    read_upload(form, read)
-    return None if form.errors else report
