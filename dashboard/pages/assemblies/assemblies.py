@@ -63,7 +63,6 @@ CSV_COLUMNS = (
     "encoding", "tokenizer_version", "sha256",
 )  # fmt: skip
 _CSV_SOURCES = {"space": "space__slug", "config_version": "config__version", "tokens_saved": "saved"}
-_CODES = CSV_COLUMNS.index("warning_codes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,8 @@ def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse
     form = AssembliesForm(request.GET, team=request.team)
     if not form.is_exportable():
         return _refused(request, form)
-    return stream_csv("contextopt-assemblies", CSV_COLUMNS, _csv_rows(form.select(), request.team.time_zone))
+    rows = _export_rows(form.select(), request.team.time_zone)
+    return stream_csv("contextopt-assemblies", CSV_COLUMNS, (row.values() for row in rows))
 
 
 @require_GET
@@ -128,8 +128,7 @@ def assemblies_jsonl(request: TeamRequest) -> HttpResponse | StreamingHttpRespon
     form = AssembliesForm(request.GET, team=request.team)
     if not form.is_exportable():
         return _refused(request, form)
-    rows = _csv_rows(form.select(), request.team.time_zone)
-    return stream_jsonl("contextopt-assemblies", (dict(zip(CSV_COLUMNS, row, strict=True)) for row in rows))
+    return stream_jsonl("contextopt-assemblies", _export_rows(form.select(), request.team.time_zone))
 
 
 def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
@@ -179,15 +178,17 @@ def assemblies_compare(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/compare.html", context)
 
 
-def _csv_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[list[Any]]:
+def _export_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[dict[str, Any]]:
+    """Yield the columns of each assembly, newest first."""
     zone = ZoneInfo(time_zone)
     sources = [_CSV_SOURCES.get(name, name) for name in CSV_COLUMNS]
     rows = found.with_saving().newest_first().values_list(*sources)
-    for row in rows.iterator(chunk_size=CSV_CHUNK):
-        values = list(row)
-        values[_CODES] = " ".join(values[_CODES])
-        values[1], values[2] = (moment.astimezone(zone).isoformat() for moment in values[1:3])
-        yield values
+    for values in rows.iterator(chunk_size=CSV_CHUNK):
+        row: dict[str, Any] = dict(zip(CSV_COLUMNS, values, strict=True))
+        row["warning_codes"] = " ".join(row["warning_codes"])
+        row["created_at"] = row["created_at"].astimezone(zone).isoformat()
+        row["as_of"] = row["as_of"].astimezone(zone).isoformat()
+        yield row
 
 
 @require_GET
