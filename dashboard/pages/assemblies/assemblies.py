@@ -34,7 +34,6 @@ from dashboard.kit.ledgers import (
     weights_of,
 )
 from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
-from dashboard.kit.paging import newest_page
 from dashboard.kit.remedies import show_warnings
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
@@ -51,7 +50,7 @@ from memory.feedback.trends import VoteFigures, count_votes
 QUESTION = KeyTextTransform("query", "request")
 CSV_CHUNK = 2_000
 COMPARED = 2
-TEMPLATE = "dashboard/assembly.html"
+LIST_TEMPLATE, TEMPLATE = "dashboard/assemblies.html", "dashboard/assembly.html"
 CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
     "records_filtered", "records_included", "over_record_limit", "over_budget", "low_relevance",
@@ -82,12 +81,16 @@ class ListRow:
 @require_GET
 @team_page
 def assemblies(request: TeamRequest) -> HttpResponse:
-    form = AssembliesForm(request.GET, team=request.team)
+    context = _list_context(request, AssembliesForm(request.GET, team=request.team))
+    status = STOP_POLLING if context["tail"] and context["tail"].is_over else 200
+    return render_page(request, LIST_TEMPLATE, context, partials=("assemblies",), status=status)
+
+
+def _list_context(request: TeamRequest, form: AssembliesForm) -> dict[str, Any]:
     cursor = request.GET.get("before", "")
     listed = read_list(form.select_page(cursor), sort=form.order, words=form.search_words, cursor=cursor)
     page = listed.page
-    tail = follow(page, request.GET) if form.is_live and page.is_first else None
-    context = {
+    return {
         "form": form,
         "listed": listed,
         "searched_rows": SEARCHED_ROWS,
@@ -100,11 +103,9 @@ def assemblies(request: TeamRequest) -> HttpResponse:
         "query": form.query(),
         "still_query": form.query(live=None),
         "live_query": form.query(live="on"),
-        "tail": tail,
+        "tail": follow(page, request.GET) if form.is_live and page.is_first else None,
         "views": saved_views(request, ViewPage.ASSEMBLIES),
     }
-    status = STOP_POLLING if tail and tail.is_over else 200
-    return render_page(request, "dashboard/assemblies.html", context, partials=("assemblies",), status=status)
 
 
 def _sort_link(form: AssembliesForm, sort: str) -> str:
@@ -132,9 +133,7 @@ def assemblies_jsonl(request: TeamRequest) -> HttpResponse | StreamingHttpRespon
 
 
 def _refused(request: TeamRequest, form: AssembliesForm) -> HttpResponse:
-    page = newest_page(form.select(), "created_at", "")
-    context = {"form": form, "page": page, "rows": _list_rows(page.rows), "query": form.query()}
-    return render_page(request, "dashboard/assemblies.html", context, status=400)
+    return render_page(request, LIST_TEMPLATE, _list_context(request, form), status=400)
 
 
 def _list_rows(rows: Sequence[Assembly]) -> list[ListRow]:

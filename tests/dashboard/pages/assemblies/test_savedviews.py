@@ -43,6 +43,18 @@ def test_the_form_follows_the_filters(teammate_client: Client) -> None:
     assert f'{now} hx-swap-oob="true">' in listed.content.decode()
 
 
+def test_a_refused_export_offers_the_filters_and_views(
+    teammate_client: Client, teammate: User, team: Team
+) -> None:
+    make_view(team, teammate)
+    refused = teammate_client.get("/assemblies.csv?stage=9&kind=phase")
+    assert refused.status_code == 400
+    page = refused.content.decode()
+    assert 'href="?stage=9" id="chip-1">Kind: <strong>Phase filter</strong>' in page
+    assert '<a class="link" href="/assemblies/?stage=4">Mine</a>' in page
+    assert 'role="alert"' in page
+
+
 def test_saving_again_replaces(teammate_client: Client, team: Team) -> None:
     save(teammate_client)
     save(teammate_client, query="stage=3")
