@@ -14,7 +14,6 @@ from django.views.decorators.http import require_GET
 from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
 from contextopt.assemblies.verify import SAVINGS, verify_assembly
 from contextopt.engine.prompts.selection import DUPLICATE_OF
-from contextopt.engine.prompts.warnings import read_warnings
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message, Role
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
@@ -249,7 +248,7 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
     return {
         "assembly": found,
         "payload": payload,
-        "warnings": read_warnings(payload.ledger.get("warnings", ())) if payload else (),
+        "warnings": payload.warnings if payload else (),
         "attempt": getattr(found, "attempt", None),
         "rate": found.tokens_saved / before if before and found.tokens_saved is not None else None,
         "bar": saving_bar(before=before, after=found.tokens_after) if before else None,
@@ -261,8 +260,7 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
 def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
     """Return the full context and the text that was sent. Only phases keep whole fields to compare."""
     full = payload.baseline_text or ""
-    warnings = read_warnings(payload.ledger.get("warnings", ()))
-    context = {"after": plain(payload.text), "before": plain(full), "warnings": warnings, **_proof(payload)}
+    context = {"after": plain(payload.text), "before": plain(full), **_proof(payload)}
     if found.kind == Kind.PHASE:
         fields = field_rows(payload.ledger, payload.config, full, payload.text)
         context |= {"fields": fields, "before": mark_left_out(full, payload.text)}
