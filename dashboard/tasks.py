@@ -3,6 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
+from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.locks import unless_deleted
 from contextopt.models import Team
 from dashboard import demo
@@ -20,4 +21,4 @@ def fold_assemblies() -> None:
 def load_demo(team_id: int) -> None:
     """Fill the team's demo spaces. Loading twice changes nothing."""
     with unless_deleted():
-        demo.load_demo(Team.objects.get(pk=team_id), now=timezone.now(), actor="demo")
+        demo.load_demo(Team.objects.get(pk=team_id), now=timezone.now(), actor=DEMO_ACTOR)

@@ -32,7 +32,7 @@ from dashboard.pages.spaces.configs import announce_published
 from dashboard.pages.spaces.proofs import read_version_proofs
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.costs import costs_of, row_dollars
-from memory.backtests.figures import BacktestFigures, figures_of, read_figures
+from memory.backtests.figures import REPLAYED, BacktestFigures, figures_of, read_figures
 from memory.backtests.rows import BY_CHANGE
 from memory.models import Backtest, BacktestRow
 
@@ -41,7 +41,6 @@ TEMPLATE = "dashboard/backtest.html"
 LIST_SHOWN = 100
 ROWS_SHOWN = 50
 DIFFERENCE = F("tokens_after") - F("tokens_before")
-REPLAYED = Q(tokens_after__isnull=False)
 CHANGED = REPLAYED & (~Q(tokens_after=F("tokens_before")) | ~Q(added=[]) | ~Q(removed=[]))
 BOUNDS: TypeAdapter[tuple[int, int]] = TypeAdapter(tuple[BigInt, BigInt])
 # The rows of each tab, by its name in the query string.
@@ -164,7 +163,7 @@ def _rows(request: TeamRequest, found: Backtest) -> dict[str, object]:
     if step is None:
         rows = rows.filter(TABS[tab][1])
     else:
-        rows = rows.filter(REPLAYED).alias(more=DIFFERENCE).filter(more__range=step)
+        rows = rows.replayed().alias(more=DIFFERENCE).filter(more__range=step)
     try:
         key = BY_CHANGE.decode(request.GET["after"]) if "after" in request.GET else None
     except InvalidInput:
