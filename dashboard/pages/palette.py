@@ -59,7 +59,7 @@ def find_entries(request: TeamRequest, typed: str) -> Iterator[Entry]:
 
 def _pages(request: TeamRequest) -> Iterator[Entry]:
     for _, links in NAVIGATION:
-        for label, name, _ in links:
+        for label, name, *_ in links:
             yield Entry("Page", label, reverse(name))
     yield Entry("Page", "API reference", "/api/docs")
     if request.user.is_staff:

@@ -216,7 +216,6 @@ function hideColumns() {
 document.addEventListener("htmx:afterSettle", hideColumns);
 
 /* Keyboard shortcuts. */
-const PLACES = { o: "/", a: "/assemblies/", s: "/spaces/", p: "/phases/", r: "/retries/", t: "/tasks/", c: "/chat/", f: "/feedback/", v: "/review/" };
 const TYPING = 'input:not([type="radio"], [type="checkbox"]), textarea, select, [contenteditable]';
 let awaitsPlace = false;
 
@@ -225,7 +224,7 @@ document.addEventListener("keydown", (event) => {
   if (event.target.closest(TYPING)) return;
   const help = document.getElementById("help");
   if (!help || help.open) return;
-  if (awaitsPlace && event.key in PLACES) location.assign(PLACES[event.key]);
+  if (awaitsPlace) document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
   awaitsPlace = event.key === "g";
   if (event.key === "?") help.showModal();
   if ((event.key === "j" || event.key === "k") && !document.querySelector(`[data-key="${event.key}"]`)) moveRow(event.key === "j" ? 1 : -1);

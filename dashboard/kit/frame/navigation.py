@@ -20,10 +20,14 @@ COUNTED_MAX = 99
 
 @dataclass(frozen=True, slots=True)
 class NavLink:
-    """A link to a page. `waiting` is called only when the frame is drawn, not for a part of a page."""
+    """A link to a page. `waiting` is called only when the frame is drawn, not for a part of a page.
+
+    After the key g, `key` goes to the page; empty if no key does.
+    """
 
     label: str
     url: str
+    key: str
     is_current: bool
     waiting: Callable[[], str] | None = None
 
@@ -36,54 +40,54 @@ class NavGroup:
     links: tuple[NavLink, ...]
 
 
-# Heading → label, URL name, and the prefixes of the URL names that belong to it.
+# Heading → label, URL name, the prefixes of the URL names that belong to it, and the key after g.
 NAVIGATION = (
     (
         "",
         (
-            ("Overview", "dashboard:overview", ("overview",)),
-            ("Assemblies", "dashboard:assemblies", ("assembl",)),
-            ("Traffic", "dashboard:traffic", ("traffic",)),
+            ("Overview", "dashboard:overview", ("overview",), "o"),
+            ("Assemblies", "dashboard:assemblies", ("assembl",), "a"),
+            ("Traffic", "dashboard:traffic", ("traffic",), ""),
         ),
     ),
     (
         "What goes in",
         (
-            ("Spaces", "dashboard:spaces", ("space", "record")),
-            ("Search", "dashboard:search", ("search",)),
+            ("Spaces", "dashboard:spaces", ("space", "record"), "s"),
+            ("Search", "dashboard:search", ("search",), ""),
         ),
     ),
     (
         "Agents",
         (
-            ("Phases", "dashboard:phases", ("phase",)),
-            ("Retries", "dashboard:retries", ("retr",)),
-            ("Tasks", "dashboard:tasks", ("task", "finding")),
-            ("Repositories", "dashboard:repositories", ("repositor",)),
+            ("Phases", "dashboard:phases", ("phase",), "p"),
+            ("Retries", "dashboard:retries", ("retr",), "r"),
+            ("Tasks", "dashboard:tasks", ("task", "finding"), "t"),
+            ("Repositories", "dashboard:repositories", ("repositor",), ""),
         ),
     ),
     (
         "Answers",
         (
-            ("Chat", "dashboard:chat", ("chat",)),
-            ("Feedback", "dashboard:feedback", ("feedback",)),
-            ("Review", "dashboard:reviews", ("review",)),
-            ("Question sets", "dashboard:question_sets", ("question", "set_")),
-            ("Backtests", "dashboard:backtests", ("backtest",)),
+            ("Chat", "dashboard:chat", ("chat",), "c"),
+            ("Feedback", "dashboard:feedback", ("feedback",), "f"),
+            ("Review", "dashboard:reviews", ("review",), "v"),
+            ("Question sets", "dashboard:question_sets", ("question", "set_"), ""),
+            ("Backtests", "dashboard:backtests", ("backtest",), ""),
         ),
     ),
     (
         "Learned",
         (
-            ("Memory", "dashboard:memories", ("memor",)),
-            ("Strategies", "dashboard:strategies", ("strateg",)),
+            ("Memory", "dashboard:memories", ("memor",), ""),
+            ("Strategies", "dashboard:strategies", ("strateg",), ""),
         ),
     ),
     (
         "Team",
         (
-            ("Connect", "dashboard:connect", ("connect",)),
-            ("Settings", "dashboard:settings", ("settings", "key", "password", "audit")),
+            ("Connect", "dashboard:connect", ("connect",), ""),
+            ("Settings", "dashboard:settings", ("settings", "key", "password", "audit"), ""),
         ),
     ),
 )
@@ -112,7 +116,7 @@ def _group(
     request: HttpRequest,
     membership: Membership,
     heading: str,
-    links: tuple[tuple[str, str, tuple[str, ...]], ...],
+    links: tuple[tuple[str, str, tuple[str, ...], str], ...],
 ) -> NavGroup:
     here = request.resolver_match.url_name or "" if request.resolver_match else ""
     addresses = _addresses(get_script_prefix())
@@ -122,8 +126,8 @@ def _group(
     return NavGroup(
         heading,
         tuple(
-            NavLink(label, addresses[name], here.startswith(starts), waiting.get(name))
-            for label, name, starts in links
+            NavLink(label, addresses[name], key, here.startswith(starts), waiting.get(name))
+            for label, name, starts, key in links
         ),
     )
 
@@ -131,7 +135,7 @@ def _group(
 @lru_cache(maxsize=8)
 def _addresses(_prefix: str) -> dict[str, str]:
     """Return the addresses of the navigation, which are the same for every page under a prefix."""
-    return {name: reverse(name) for _, links in NAVIGATION for _, name, _ in links}
+    return {name: reverse(name) for _, links in NAVIGATION for _, name, *_ in links}
 
 
 def count_waiting(team: Team) -> str:
