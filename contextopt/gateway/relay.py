@@ -107,9 +107,7 @@ class Relay:
         """
         if isinstance(body, bytes):
             headers = [(name, value) for name, value in headers if name.lower() != b"content-length"]
-            request = httpx2.Request(method, url, headers=headers, content=body)
-        else:
-            request = httpx2.Request(method, url, headers=headers, content=body)
+        request = httpx2.Request(method, url, headers=headers, content=body)
         return await self.client.send(request, stream=True, auth=_KEEP_URL_CREDENTIALS_OUT)
 
     async def close(self) -> None:
