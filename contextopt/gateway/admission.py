@@ -19,6 +19,7 @@ from django.db import InterfaceError, OperationalError
 from contextopt.assemblies.candidates import SpaceInForce, load_space
 from contextopt.errors import NotFound, TooManyAttempts, TooManyRequests
 from contextopt.gateway.models import GatewayPolicy, Reason
+from contextopt.gateway.policies import read_policy
 from contextopt.gateway.threads import in_thread
 from contextopt.people.keychecks import KEY_MAX, load_key
 from contextopt.people.logins import count_wrong_key_from
@@ -171,8 +172,7 @@ def load_admission(secret_hash: str, slug: str) -> Admission | None:
         space = load_space(key.team_id, chosen)
     except NotFound:
         return Admission(key, None, GatewayPolicy(), Reason.UNKNOWN_SPACE)
-    policy = GatewayPolicy.objects.filter(space=space.id).first()
-    return Admission(key, space, policy or GatewayPolicy(space_id=space.id))
+    return Admission(key, space, read_policy(space))
 
 
 def _only_space(key: ApiKey) -> tuple[str, Reason | NoReason]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from django.db import transaction
 from pydantic import Field
 
+from contextopt.assemblies.candidates import SpaceInForce
 from contextopt.gateway.models import GatewayPolicy
 from contextopt.inputs import Input
 from contextopt.limits import TOKENS_MAX
@@ -13,8 +14,6 @@ from contextopt.locks import hold_space
 from contextopt.people.audit import list_events, note_event
 from contextopt.people.models import AuditEvent
 from contextopt.spaces.models import Space
-
-POLICY_FIELDS = ("mode", "insert_percent", "placement", "keep", "history_tokens")
 
 CHANGED = "gateway.changed"
 
@@ -29,9 +28,9 @@ class PolicyPatch(Input):
     history_tokens: Annotated[int, Field(ge=1, le=TOKENS_MAX)] | None = None
 
 
-def read_policy(space: Space) -> GatewayPolicy:
+def read_policy(space: Space | SpaceInForce) -> GatewayPolicy:
     """Return the space's policy, or the defaults if it has none."""
-    return GatewayPolicy.objects.filter(space=space).first() or GatewayPolicy(space=space)
+    return GatewayPolicy.objects.filter(space=space.id).first() or GatewayPolicy(space_id=space.id)
 
 
 @transaction.atomic
@@ -69,4 +68,4 @@ def last_change(space: Space) -> AuditEvent | None:
 
 
 def policy_values(policy: GatewayPolicy) -> Mapping[str, Any]:
-    return {name: getattr(policy, name) for name in POLICY_FIELDS}
+    return {name: getattr(policy, name) for name in PolicyPatch.model_fields}
