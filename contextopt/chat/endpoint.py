@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHan
 from contextopt.chat.streams import read_stream
 from contextopt.errors import ServiceUnavailable
 from contextopt.inputs import INT_MAX
-from contextopt.search.embedders.retryafter import read_retry_after
+from contextopt.retryafter import read_retry_after
 
 # Import the library only to ask an endpoint. It takes a fifth of a process's start time, and a site that was
 # killed has to come back fast.

@@ -9,7 +9,7 @@ import numpy as np
 import openai
 import structlog
 
-from contextopt.search.embedders.retryafter import read_retry_after
+from contextopt.retryafter import read_retry_after
 from contextopt.search.embedders.values import EmbeddingUnavailable, Vectors, to_unit
 
 log = structlog.get_logger(__name__)
