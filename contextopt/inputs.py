@@ -6,6 +6,7 @@ So whatever passes here can be stored.
 
 import json
 import math
+import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Annotated, Any
@@ -22,6 +23,8 @@ YEARS_END = datetime(DATE_MAX.year, 1, 1, tzinfo=UTC)
 FAULTS_MAX = 1_000
 INT_MAX = 2**31 - 1
 BIGINT_MAX = 2**63 - 1
+# A model's answer that is cut at its maximum length may end in half a surrogate pair.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def refuse_unstorable(text: str) -> str:
@@ -30,6 +33,11 @@ def refuse_unstorable(text: str) -> str:
     if has_surrogate(text):
         raise ValueError("contains a lone surrogate, which is not a character")
     return text
+
+
+def make_storable(text: str) -> str:
+    """Return the text without NUL and lone surrogates, where nobody can be asked for another."""
+    return _LONE_SURROGATE.sub("\ufffd", text.replace("\0", ""))
 
 
 def has_surrogate(text: str) -> bool:

@@ -3,7 +3,6 @@
 The endpoint is optional: without `LLM_BASE_URL` everything but the answers works.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHan
 
 from contextopt.chat.streams import read_stream
 from contextopt.errors import ServiceUnavailable
-from contextopt.inputs import INT_MAX
+from contextopt.inputs import INT_MAX, make_storable
 from contextopt.retryafter import read_retry_after
 
 # Import the library only to ask an endpoint. It takes a fifth of a process's start time, and a site that was
@@ -33,8 +32,6 @@ CONNECT_SECONDS = 5
 PAUSE_SECONDS = 25
 ANSWER_MAX_CHARS = 200_000
 _RETRYABLE = frozenset({408, 409, 425, 429})
-# An answer cut at its maximum length may end in half a surrogate pair.
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +229,15 @@ def _read(answer: object, duration_ms: float) -> Completion:
         read = _Answer.model_validate(answer, from_attributes=True)
     except ValidationError:
         raise CompletionUnavailable("the model endpoint's response is not a chat completion") from None
-    text = storable(read.choices[0].message.content)
+    text = make_storable(read.choices[0].message.content)
     if not text.strip():
         raise CompletionUnavailable("the model endpoint's response has no text")
     usage = read.usage or _Usage()
     return Completion(
         text=text[:ANSWER_MAX_CHARS],
-        model=storable(read.model or "") or settings.LLM_MODEL,
+        model=make_storable(read.model or "") or settings.LLM_MODEL,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         duration_ms=duration_ms,
         cached_tokens=usage.cached_tokens,
     )
-
-
-def storable(text: str) -> str:
-    """Return the text without characters that PostgreSQL or UTF-8 cannot hold."""
-    return _LONE_SURROGATE.sub("\ufffd", text.replace("\0", ""))

@@ -22,12 +22,7 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.chat import endpoint
-from contextopt.chat.endpoint import (
-    Completion,
-    CompletionRefused,
-    CompletionUnavailable,
-    storable,
-)
+from contextopt.chat.endpoint import Completion, CompletionRefused, CompletionUnavailable
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import (
     CONVERSATION_TITLE_MAX,
@@ -44,7 +39,7 @@ from contextopt.engine.placement.choice import AUTO
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict
-from contextopt.inputs import QUERY_MAX
+from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.jobs import SEND_MESSAGES, run_after_commit
 from contextopt.locks import Lock, hold_space, take_turn
 from contextopt.lookups import find_one
@@ -270,7 +265,7 @@ class PartialText:
         claimed = Message.objects.filter(
             pk=self._message.pk, state=MessageState.SENDING, tries=self._message.tries
         )
-        claimed.update(partial_text=storable(text))
+        claimed.update(partial_text=make_storable(text))
 
 
 @transaction.atomic

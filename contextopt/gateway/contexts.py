@@ -10,7 +10,6 @@ from contextopt.assemblies.assemble import Decision, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.placement.prices import list_price
-from contextopt.chat.endpoint import storable
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, SYSTEM, TAIL
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
@@ -20,7 +19,7 @@ from contextopt.gateway.insertion import cut_history, cut_spans, frame_block
 from contextopt.gateway.models import MODEL_MAX, Keep, Reason
 from contextopt.gateway.protocols.prompts import Prompt, Splice, Turn
 from contextopt.gateway.protocols.spans import Span
-from contextopt.inputs import QUERY_MAX
+from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.limits import TOKENS_MAX
 from contextopt.locks import unless_deleted
 from contextopt.search.embedders.choice import WORDLLAMA, configured_embedder, get_embedder
@@ -87,8 +86,8 @@ class Task:
         in_sight = list(self.standing) if self.plan and self.plan.carries_on else []
         request = AssemblyIn(
             space=space.slug,
-            query=storable(self.prompt.turns[-1].text)[:QUERY_MAX],
-            model=storable(self.prompt.model)[:MODEL_MAX],
+            query=make_storable(self.prompt.turns[-1].text)[:QUERY_MAX],
+            model=make_storable(self.prompt.model)[:MODEL_MAX],
             conversation=f"gateway:{self.name}",
             placement=placement,  # type: ignore[arg-type]  # a check constraint holds its values
             in_sight=in_sight if placement in {APPEND, AUTO} else [],

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from contextopt.assemblies.models import Assembly
-from contextopt.chat.endpoint import ANSWER_MAX_CHARS, storable
+from contextopt.chat.endpoint import ANSWER_MAX_CHARS
 from contextopt.chat.models import MESSAGE_MAX
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.contexts import Sizes, Task, foresee
@@ -30,6 +30,7 @@ from contextopt.gateway.models import (
 from contextopt.gateway.protocols.answers import Answer, read_answer
 from contextopt.gateway.protocols.prompts import Prompt
 from contextopt.gateway.traces import exchange_of
+from contextopt.inputs import make_storable
 from contextopt.locks import hold_space, unless_deleted
 from contextopt.telemetry.spans import OpenExchange, Parent, end_exchange
 
@@ -204,14 +205,14 @@ class RequestJob:
             space_id=space.id if space else None,
             assembly=Assembly.objects.only("pk").filter(pk=plan.assembly_id).first() if plan else None,
             protocol=passage.protocol,
-            model=storable(prompt.model)[:MODEL_MAX] if prompt else "",
+            model=make_storable(prompt.model)[:MODEL_MAX] if prompt else "",
             is_streamed=prompt.is_streamed if prompt else passage.is_stream,
             mode=passage.mode,
             is_inserted=passage.is_inserted,
             reason=passage.reason or "",
             outcome=passage.outcome,
             status_code=passage.status_code,
-            answer_id=storable(answer.id)[:ANSWER_ID_MAX],
+            answer_id=make_storable(answer.id)[:ANSWER_ID_MAX],
             conversation=passage.conversation.name if passage.conversation else "",
             turn=place.turn if place else None,
             question_hash=place.digest if place else "",
@@ -227,7 +228,7 @@ class RequestJob:
             first_byte_ms=passage.first_byte_ms,
             total_ms=passage.total_ms,
             question=_question(prompt) if keep != Keep.SIZES else "",
-            answer=storable(answer.text)[:ANSWER_MAX_CHARS] if keep == Keep.ALL else "",
+            answer=make_storable(answer.text)[:ANSWER_MAX_CHARS] if keep == Keep.ALL else "",
             created_at=passage.created_at,
         )
 
@@ -243,4 +244,4 @@ class RequestJob:
 
 
 def _question(prompt: Prompt | None) -> str:
-    return storable(prompt.turns[-1].text)[:MESSAGE_MAX] if prompt and prompt.turns else ""
+    return make_storable(prompt.turns[-1].text)[:MESSAGE_MAX] if prompt and prompt.turns else ""

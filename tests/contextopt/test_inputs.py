@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from contextopt.inputs import BIGINT_MAX, Moment, read_digits
+from contextopt.inputs import BIGINT_MAX, Moment, make_storable, read_digits
 
 MOMENTS: TypeAdapter[datetime] = TypeAdapter(Moment)
 
@@ -48,3 +48,7 @@ def test_a_moment_outside_the_range_in_utc_is_refused(text: str) -> None:
 )  # fmt: skip
 def test_digits_are_read_as_a_number_that_can_be_stored(text: str, number: int | None) -> None:
     assert read_digits(text) == number
+
+
+def test_make_storable() -> None:
+    assert make_storable("a\0b \ud800 😀") == "ab \ufffd 😀"
