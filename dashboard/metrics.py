@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
 from contextopt.models import Scope
-from contextopt.people.keychecks import find_key
+from contextopt.people.keychecks import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
 from dashboard.gatewaymetrics import doubling_buckets, estimated_seconds, gateway_metrics
 from dashboard.health import Health, read_health
@@ -85,9 +85,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 def _may_read(request: HttpRequest) -> bool:
     """Check the token or the key. Raises: TooManyAttempts."""
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    given = given.strip() if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
-    token = settings.METRICS_TOKEN
+    given, token = read_secret(request.headers), settings.METRICS_TOKEN
     if token and secrets.compare_digest(given.encode(), token.encode()):
         return True
     key = find_key(given)

@@ -1,6 +1,7 @@
-"""Finds the usable key of a secret."""
+"""Reads the secret that a request sends, and finds its usable key."""
 
 import json
+from collections.abc import Mapping
 
 from django.db import connection
 from django.utils import timezone
@@ -14,6 +15,13 @@ KEY_SQL = f"""
 SELECT {", ".join(KEY_COLUMNS)}, {SPACE_SLUGS_SQL} FROM {ApiKey._meta.db_table}
  WHERE secret_hash = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %s)
 """
+
+
+def read_secret(headers: Mapping[str, str]) -> str:
+    """Return the secret in `Authorization: Bearer SECRET`, else that in `X-API-Key`, or "" without one."""
+    scheme, _, given = headers.get("Authorization", "").strip().partition(" ")
+    bearer = given.strip() if scheme.lower() == "bearer" else ""
+    return bearer or headers.get("X-API-Key", "").strip()
 
 
 def find_key(secret: str, way: Way = Way.HTTP) -> ApiKey | None:

@@ -20,7 +20,7 @@ from ninja.errors import AuthenticationError
 from config.site import Receive, Scope, Send
 from contextopt.api.protocol import problems
 from contextopt.errors import TooManyAttempts, TooManyRequests
-from contextopt.people.keychecks import find_key
+from contextopt.people.keychecks import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.ways import Way, way_of
 from memory.mcp.callers import Caller, enter
@@ -122,10 +122,9 @@ def is_known_origin(origin: str, own: str) -> bool:
 
 
 def _authenticate(request: ASGIRequest) -> Caller | HttpResponse:
-    bearer = request.headers.get("Authorization", "")
-    secret = bearer[7:] if bearer.lower().startswith("bearer ") else request.headers.get("X-API-Key", "")
+    secret = read_secret(request.headers)
     try:
-        key = find_key(secret.strip(), way_of(request.headers.get("User-Agent", ""), Way.MCP))
+        key = find_key(secret, way_of(request.headers.get("User-Agent", ""), Way.MCP))
         if key is not None:
             return Caller.of_key(key)
         count_wrong_key(request)
