@@ -350,7 +350,7 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "SITE_ICON": lambda _request: static("img/icon.svg"),
-    "SIDEBAR": {"show_search": True, "navigation": "config.adminmenu.navigation"},
+    "SIDEBAR": {"show_search": True, "navigation": "contextopt.adminsite.menu.navigation"},
     # The greys and the accent of the pages, lighter and darker.
     "COLORS": {
         "base": {

@@ -35,4 +35,4 @@ class ContextoptConfig(AppConfig):
 
 class ContextoptAdminConfig(admin_apps.AdminConfig):
     default = False
-    default_site = "contextopt.adminsite.ContextoptAdminSite"
+    default_site = "contextopt.adminsite.site.ContextoptAdminSite"

@@ -10,7 +10,7 @@ from django.utils.csp import CSP
 from django.views.decorators.csp import csp_override
 from unfold.sites import UnfoldAdminSite
 
-from config.adminmenu import SHOWS_INTERNAL, shown_groups
+from contextopt.adminsite.menu import SHOWS_INTERNAL, shown_groups
 
 # Unfold evaluates expressions in attributes and uses inline styles. Nothing outside the admin may.
 ADMIN_POLICY: dict[str, list[str]] = {
