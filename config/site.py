@@ -2,8 +2,8 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import IO
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -12,9 +12,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
 
-type Scope = dict[str, Any]
-type Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-type Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+from contextopt.asgi import Receive
 
 # More requests at once would wait for a connection to the database, or for the interpreter.
 REQUESTS_AT_ONCE = 8

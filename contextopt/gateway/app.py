@@ -2,16 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any
 from urllib.parse import unquote
 
 import httpx2
 import structlog
 from django.core.handlers.asgi import ASGIRequest
 
+from contextopt.asgi import Receive, Scope, Send
 from contextopt.gateway.admission import Gate, Refused
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.log import Log
@@ -29,10 +29,6 @@ from contextopt.gateway.relay import (
 )
 from contextopt.people.addresses import client_address
 from contextopt.telemetry.spans import begin_exchange
-
-type Scope = dict[str, Any]
-type Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-type Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 READ_MAX_BYTES = 32 * 2**20
 MESSAGES_PATH = "/v1/messages"

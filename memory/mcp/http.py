@@ -17,8 +17,8 @@ from django.http import HttpResponse
 from django.utils.http import is_same_domain
 from ninja.errors import AuthenticationError
 
-from config.site import Receive, Scope, Send
 from contextopt.api.protocol import problems
+from contextopt.asgi import Receive, Scope, Send
 from contextopt.errors import TooManyAttempts, TooManyRequests
 from contextopt.people.keychecks import find_key, read_secret
 from contextopt.people.logins import count_wrong_key

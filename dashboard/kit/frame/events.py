@@ -21,7 +21,7 @@ from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.db import close_old_connections, connection
 
-from config.site import Receive, Scope, Send
+from contextopt.asgi import Receive, Scope, Send
 from dashboard.kit.access import TeamRequest, enter_team
 
 log = structlog.get_logger(__name__)
