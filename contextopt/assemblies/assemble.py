@@ -33,7 +33,7 @@ from contextopt.engine.prompts.mentions import Mentions
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
-from contextopt.search.hybrid import Query, prepare_query
+from contextopt.search.hybrid import PreparedQuery, prepare_query
 from contextopt.workclock import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
@@ -208,7 +208,7 @@ def _place(space: SpaceInForce, request: AssemblyIn, config: ContextConfig, toke
 
 def find_candidates(
     space: SpaceInForce,
-    question: Query | None,
+    question: PreparedQuery | None,
     config: ContextConfig,
     as_of: datetime,
     tokenizer: Tokenizer,

@@ -8,7 +8,7 @@ from contextopt.engine.prompts.values import FilterCounts
 from contextopt.limits import DATE_MIN
 from contextopt.search.hybrid import (
     Leads,
-    Query,
+    PreparedQuery,
     SearchFilters,
     Target,
     look_up,
@@ -22,7 +22,7 @@ DATED_LEADS = 30
 
 
 def look_up_dated(
-    target: Target, asked: Query, mentions: Mentions | None, limit: int, counts: FilterCounts
+    target: Target, asked: PreparedQuery, mentions: Mentions | None, limit: int, counts: FilterCounts
 ) -> Leads:
     """Return the best of all records in the window, and the best of the days that the question names."""
     leads = look_up(target, asked, limit=limit, passing=counts.filtered)

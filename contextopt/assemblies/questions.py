@@ -52,11 +52,11 @@ from contextopt.search import registry
 from contextopt.search.embedders import least_match, usual_similarity
 from contextopt.search.hybrid import (
     Leads,
+    PreparedQuery,
     SearchFilters,
     Target,
     rate,
 )
-from contextopt.search.hybrid import Query as SearchQuery
 from contextopt.search.models import EmbeddingTodo
 from contextopt.sql import id_array, one_snapshot
 
@@ -92,7 +92,7 @@ NOTES_READ = 100_000
 @one_snapshot()
 def load_for_question(
     space_id: int,
-    asked: SearchQuery,
+    asked: PreparedQuery,
     mentions: Mentions,
     *,
     config: ContextConfig,
@@ -139,7 +139,7 @@ class _LookUp:
     """A question to a space. The rankings by words and by meaning return up to `depth` records each."""
 
     space_id: int
-    asked: SearchQuery
+    asked: PreparedQuery
     mentions: Mentions
     config: ContextConfig
     now: datetime
@@ -264,7 +264,7 @@ class _BestMatch(NamedTuple):
 
 def _warnings(
     space_id: int,
-    asked: SearchQuery,
+    asked: PreparedQuery,
     matches: Mapping[int, Match],
     best_match: _BestMatch,
     counts: FilterCounts,

@@ -40,7 +40,7 @@ __all__ = [
     "Hit",
     "Leads",
     "Method",
-    "Query",
+    "PreparedQuery",
     "SearchFilters",
     "Target",
     "look_up",
@@ -62,7 +62,7 @@ type Method = Literal["rrf", "weighted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class PreparedQuery:
     """A question prepared once: its words under each language's stemmer, and its vector.
 
     `vector` is None if the text has no embedding. `degraded` means that it could not be computed this time.
@@ -104,18 +104,18 @@ class Target:
     filters: SearchFilters
 
 
-def prepare_query(text: str) -> Query:
+def prepare_query(text: str) -> PreparedQuery:
     """Stem and embed the text once, for all searches. If the embedder is down, there is no vector."""
     text = text[:QUERY_MAX]
     lexemes = read_lexemes(text)
     try:
-        return Query(text, lexemes, embed_query(text))
+        return PreparedQuery(text, lexemes, embed_query(text))
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
-        return Query(text, lexemes, None, degraded=True)
+        return PreparedQuery(text, lexemes, None, degraded=True)
 
 
-def with_meaning_of(query: Query, text: str) -> Query:
+def with_meaning_of(query: PreparedQuery, text: str) -> PreparedQuery:
     """Return the query with the vector of another text; the query itself if that text has none."""
     try:
         vector = embed_query(text)
@@ -134,7 +134,7 @@ class Leads:
     """
 
     target: Target
-    query: Query
+    query: PreparedQuery
     terms: Terms
     lexical: Mapping[int, float]
     cosines: Mapping[int, float]
@@ -163,7 +163,7 @@ class Leads:
         }
 
 
-def look_up(target: Target, query: Query, *, limit: int, passing: float | None = None) -> Leads:
+def look_up(target: Target, query: PreparedQuery, *, limit: int, passing: float | None = None) -> Leads:
     """Find the best `limit` by words and the best `limit` by meaning among rows that pass the filters.
 
     The work is bounded for any size of the corpus. `passing` is the approximate number of rows that pass, if
@@ -178,7 +178,7 @@ def look_up(target: Target, query: Query, *, limit: int, passing: float | None =
     return Leads(target, query, terms, lexical, cosines)
 
 
-def look_up_meaning(leads: Leads, query: Query, *, limit: int, passing: float | None) -> Leads:
+def look_up_meaning(leads: Leads, query: PreparedQuery, *, limit: int, passing: float | None) -> Leads:
     """Find the best `limit` by the meaning of another form of the question. Matches by words stay."""
     with planned_anew():
         passing = _passing(leads.target, leads.terms) if passing is None else passing
@@ -204,7 +204,7 @@ def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
 def search(
     searchable: Searchable,
     corpus_id: int,
-    query: Query,
+    query: PreparedQuery,
     *,
     filters: SearchFilters,
     limit: int,
@@ -231,7 +231,7 @@ def search(
 
 def search_all(
     targets: Sequence[Target],
-    query: Query,
+    query: PreparedQuery,
     *,
     limit: int,
     method: Method,
@@ -300,7 +300,7 @@ def _passing(target: Target, terms: Terms) -> float | None:
     return expected_rows(f"SELECT FROM {target.searchable.table} t WHERE {where}", parameters)
 
 
-def _nearest(target: Target, query: Query, limit: int, rows: float | None) -> list[tuple[int, float]]:
+def _nearest(target: Target, query: PreparedQuery, limit: int, rows: float | None) -> list[tuple[int, float]]:
     if query.vector is None:
         return []
     filters, condition = target.filters, NO_CONDITION

@@ -11,7 +11,7 @@ from django.db.models.functions import Left, Length
 from contextopt.errors import InvalidInput
 from contextopt.models import Team
 from contextopt.search import registry
-from contextopt.search.hybrid import Hit, Query, Target, prepare_query, search_all
+from contextopt.search.hybrid import Hit, PreparedQuery, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.spaces.spaces import find_space
 from memory.search.inputs import Kind, SearchIn
@@ -69,7 +69,7 @@ class Found:
     """The answer; `degraded` means that the embedder was down and only words were searched."""
 
     results: tuple[ResultOut, ...]
-    query: Query
+    query: PreparedQuery
 
     @property
     def degraded(self) -> bool:
@@ -85,7 +85,9 @@ def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
     return find_prepared(targets_of(team, request), prepare_query(request.query), request, now=now)
 
 
-def find_prepared(targets: Sequence[Target], query: Query, request: SearchIn, *, now: datetime) -> Found:
+def find_prepared(
+    targets: Sequence[Target], query: PreparedQuery, request: SearchIn, *, now: datetime
+) -> Found:
     hits = search_all(
         targets,
         query,

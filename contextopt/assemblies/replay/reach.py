@@ -25,8 +25,7 @@ from contextopt.engine.prompts.values import DateRange
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import ServiceUnavailable
 from contextopt.search import registry
-from contextopt.search.hybrid import Query as SearchQuery
-from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.search.hybrid import PreparedQuery, SearchFilters, Target, look_up, prepare_query, rate
 from contextopt.spaces.models import Record
 from contextopt.spaces.versions import RecordVersion, read_changed
 
@@ -117,7 +116,7 @@ class _Search:
     material: Material
     config: ContextConfig
     tokenizer: Tokenizer
-    asked: SearchQuery | None
+    asked: PreparedQuery | None
     mentions: Mentions
     changed: dict[int, RecordVersion]
 
@@ -276,7 +275,7 @@ def _changed_since(material: Material) -> list[RecordVersion]:
     return [state for state in found if not state.is_purged]
 
 
-def _prepare(material: Material) -> SearchQuery:
+def _prepare(material: Material) -> PreparedQuery:
     """Return the question, with a vector only if it had one of the same model then."""
     asked, encoder = prepare_query(material.question), material.givens.encoder
     if not encoder:
