@@ -24,7 +24,7 @@ from contextopt.gateway.threads import in_thread
 from contextopt.people.keychecks import KEY_MAX, load_key
 from contextopt.people.logins import count_wrong_key_from
 from contextopt.people.models import ApiKey, Scope, hash_key
-from contextopt.people.rates import take_turn
+from contextopt.people.rates import count_request
 from contextopt.people.ways import Way
 from contextopt.spaces.models import Space
 
@@ -152,7 +152,7 @@ def _check_use(key: ApiKey) -> None:
         message = f"The gateway needs a key with scope {Scope.WRITE.value}. Yours has scope {key.scope}."
         raise Refused("forbidden", 403, message)
     try:
-        take_turn(key)
+        count_request(key)
     except TooManyRequests as error:
         raise Refused("too_many", 429, str(error), error.seconds) from error
 

@@ -73,7 +73,7 @@ def _seconds(nanoseconds: int) -> int:
 _meter = Meter()
 
 
-def take_turn(key: ApiKey) -> Allowance | None:
+def count_request(key: ApiKey) -> Allowance | None:
     """Count a request of the key, and return what is left; None without a limit.
 
     Raises:

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from contextopt.errors import ContextoptError, NotFound
 from contextopt.models import ApiKey, Assembly, Record, Scope, Team
-from contextopt.people.rates import Allowance, take_turn
+from contextopt.people.rates import Allowance, count_request
 
 
 class NotAllowed(ContextoptError):
@@ -32,7 +32,7 @@ class Caller:
         Raises:
             TooManyRequests: the key has reached its limit.
         """
-        return cls(key.team, f"key:{key.name}", Scope(key.scope), key, take_turn(key))
+        return cls(key.team, f"key:{key.name}", Scope(key.scope), key, count_request(key))
 
     @property
     def limited_to(self) -> list[str] | None:

@@ -9,7 +9,7 @@ from ninja.security import APIKeyHeader, HttpBearer
 from contextopt.models import ApiKey, Scope, Space
 from contextopt.people.keychecks import find_key
 from contextopt.people.logins import count_wrong_key
-from contextopt.people.rates import Allowance, take_turn
+from contextopt.people.rates import Allowance, count_request
 from contextopt.people.ways import Way, way_of
 from contextopt.spaces import spaces
 
@@ -33,7 +33,7 @@ def admit(request: HttpRequest, key: ApiKey | None, needed: Scope) -> ApiKey | N
         AuthorizationError: its scope is lower.
     """
     if key is not None:
-        request.allowance = take_turn(key)  # type: ignore[attr-defined]
+        request.allowance = count_request(key)  # type: ignore[attr-defined]
         check_scope(key, needed)
     return key
 
