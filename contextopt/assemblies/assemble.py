@@ -60,7 +60,7 @@ REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DecidedContext:
     """A context that is decided but not logged yet."""
 
     result: AssemblyResult
@@ -121,7 +121,7 @@ def assemble_space(
 
 def decide_space(
     *, team_id: int, request: AssemblyIn, actor: str, settings: Mapping[str, Any] | None = None
-) -> Decision:
+) -> DecidedContext:
     """Decide which of a space's records enter one prompt, without logging it.
 
     Raises:
@@ -167,7 +167,9 @@ def decide_space(
         warnings=warnings,
         placed=placed,
     )
-    return Decision(result, Occasion(team_id, space, config, request, actor, system, history), found, reach)
+    return DecidedContext(
+        result, Occasion(team_id, space, config, request, actor, system, history), found, reach
+    )
 
 
 def decide_with(

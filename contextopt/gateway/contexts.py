@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from contextopt.assemblies.assemble import Decision, decide_space
+from contextopt.assemblies.assemble import DecidedContext, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.placement.prices import list_price
@@ -30,7 +30,7 @@ TOTAL_MAX = 4 * TOKENS_MAX
 # Each is logged at once, unless the database is slow.
 COMPOSED_MAX = 200
 
-_composed: "OrderedDict[int, tuple[Admission, Decision]]" = OrderedDict()
+_composed: "OrderedDict[int, tuple[Admission, DecidedContext]]" = OrderedDict()
 """The contexts that went into prompts and are not logged yet, by the ids drawn for them."""
 
 
@@ -73,7 +73,7 @@ class Task:
     def sizes(self) -> "Sizes":
         return Sizes.of(self.prompt, self.dropped)
 
-    def decide(self) -> Decision:
+    def decide(self) -> DecidedContext:
         """Decide on the context of the last user text.
 
         Raises:
@@ -175,7 +175,7 @@ def compose(task: Task, deadline: float) -> Composed:
     return replace(composed, seconds=ended - began)
 
 
-def _compose(task: Task) -> tuple[Composed, Decision | None]:
+def _compose(task: Task) -> tuple[Composed, DecidedContext | None]:
     """Return what to put in, and the decision if a new one was needed."""
     if task.is_repeat or task.prompt.ends_in_tool_results:
         if task.plan is None:
@@ -216,18 +216,18 @@ def foresee(task: Task, parent: Parent | None) -> Foreseen:
     return Foreseen()
 
 
-def _log_once(decision: Decision, drawn_id: int, admission: Admission, *, is_sent: bool) -> None:
+def _log_once(decision: DecidedContext, drawn_id: int, admission: Admission, *, is_sent: bool) -> None:
     """Log a decision, unless an earlier try did although it seemed to fail."""
     if not Assembly.objects.filter(pk=drawn_id).exists():
         keeps_question = admission.policy.keep != Keep.SIZES
         decision.log(drawn_id=drawn_id, keeps_question=keeps_question, is_sent=is_sent)
 
 
-def _has_records(decision: Decision) -> bool:
+def _has_records(decision: DecidedContext) -> bool:
     return decision.result.outcome.stats.records_included > 0
 
 
-def plan_of(task: Task, decision: Decision) -> Plan:
+def plan_of(task: Task, decision: DecidedContext) -> Plan:
     """Return the plan that a decision makes for its conversation."""
     placed = decision.result.placed
     assert task.drawn_id is not None

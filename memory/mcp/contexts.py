@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import count
 
-from contextopt.assemblies.assemble import Decision, decide_space
+from contextopt.assemblies.assemble import DecidedContext, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.warnings import ContextWarning
@@ -57,7 +57,7 @@ def _smaller(used: int, excess: int, max_tokens: int, *, is_scaled: bool) -> int
     return max(0, min(used - 1, used * max_tokens // (max_tokens + excess)))
 
 
-def _settle(caller: Caller, decision: Decision, max_tokens: int, tokenizer: Tokenizer) -> str:
+def _settle(caller: Caller, decision: DecidedContext, max_tokens: int, tokenizer: Tokenizer) -> str:
     result = decision.log() if caller.may_write else decision.result
     for text in (describe(result, result.id), describe(result, result.id, is_brief=True)):
         if count_result(text, tokenizer) <= max_tokens:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from contextopt.assemblies.assemble import Decision, decide_space
+from contextopt.assemblies.assemble import DecidedContext, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.engine.agents.steps import LeftOut
@@ -19,7 +19,7 @@ class FoundRecords:
     """The space's lines as items: its header, then one record each in the order of the text."""
 
     found: Found
-    decision: Decision
+    decision: DecidedContext
     order: tuple[int, ...]
 
     def entries(self, sent: Collection[str]) -> list[EntryJson]:
