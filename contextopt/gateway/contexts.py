@@ -35,7 +35,7 @@ _composed: "OrderedDict[int, tuple[Admission, DecidedContext]]" = OrderedDict()
 
 
 @dataclass(frozen=True)
-class Task:
+class PromptTask:
     """A prompt that may get a context: whose it is, its conversation so far, and the id drawn for it."""
 
     admission: Admission
@@ -156,7 +156,7 @@ class Foreseen:
     reason: Reason | None = None
 
 
-def compose(task: Task, deadline: float) -> Composed:
+def compose(task: PromptTask, deadline: float) -> Composed:
     """Find the conversation's contexts, and decide on a new one for a new question.
 
     Nobody waits for it after the deadline, which is on the monotonic clock.
@@ -175,7 +175,7 @@ def compose(task: Task, deadline: float) -> Composed:
     return replace(composed, seconds=ended - began)
 
 
-def _compose(task: Task) -> tuple[Composed, DecidedContext | None]:
+def _compose(task: PromptTask) -> tuple[Composed, DecidedContext | None]:
     """Return what to put in, and the decision if a new one was needed."""
     if task.is_repeat or task.prompt.ends_in_tool_results:
         if task.plan is None:
@@ -203,7 +203,7 @@ def log_composed(drawn_id: int, parent: Parent | None) -> None:
     del _composed[drawn_id]
 
 
-def foresee(task: Task, parent: Parent | None) -> Foreseen:
+def foresee(task: PromptTask, parent: Parent | None) -> Foreseen:
     """Decide on the context that would have been inserted, and log it."""
     with unless_deleted(), inside(parent):
         try:
@@ -227,7 +227,7 @@ def _has_records(decision: DecidedContext) -> bool:
     return decision.result.outcome.stats.records_included > 0
 
 
-def plan_of(task: Task, decision: DecidedContext) -> Plan:
+def plan_of(task: PromptTask, decision: DecidedContext) -> Plan:
     """Return the plan that a decision makes for its conversation."""
     placed = decision.result.placed
     assert task.drawn_id is not None
@@ -243,7 +243,7 @@ def plan_of(task: Task, decision: DecidedContext) -> Plan:
     )
 
 
-def _with_blocks(task: Task, plan: Plan, texts: Mapping[int, str], *, is_new: bool = False) -> Composed:
+def _with_blocks(task: PromptTask, plan: Plan, texts: Mapping[int, str], *, is_new: bool = False) -> Composed:
     mark = mark_of(task.name)
     turns = {**task.standing, **({plan.assembly_id: task.prompt.turns[-1]} if is_new else {})}
     splices = []
@@ -257,7 +257,7 @@ def _with_blocks(task: Task, plan: Plan, texts: Mapping[int, str], *, is_new: bo
     return Composed(tuple(splices), cuts, plan, None if splices else Reason.EMPTY, is_new)
 
 
-def _load_texts(task: Task, ids: Sequence[int]) -> dict[int, str]:
+def _load_texts(task: PromptTask, ids: Sequence[int]) -> dict[int, str]:
     """Read the texts of logged contexts, without what was purged from them since."""
     if not ids:
         return {}

@@ -14,7 +14,7 @@ from contextopt.assemblies.models import Assembly
 from contextopt.chat.endpoint import ANSWER_MAX_CHARS
 from contextopt.chat.models import MESSAGE_MAX
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.contexts import Sizes, Task, foresee
+from contextopt.gateway.contexts import PromptTask, Sizes, foresee
 from contextopt.gateway.conversations import Conversation, Plan, load_plan, place_of
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.models import (
@@ -175,7 +175,7 @@ class RequestJob:
         assert prompt is not None
         assert conversation is not None
         self._load_plan(conversation, prompt)
-        task = Task(passage.admission, prompt, conversation.name, conversation.plan, passage.drawn_id)
+        task = PromptTask(passage.admission, prompt, conversation.name, conversation.plan, passage.drawn_id)
         if passage.plan is None and task.is_repeat:
             passage.plan = conversation.plan
         if passage.plan is not None or not passage.is_new_question:

@@ -12,7 +12,7 @@ import structlog
 from django.db import InterfaceError, OperationalError
 
 from contextopt.assemblies.log import draw_ids
-from contextopt.gateway.contexts import Composed, Task, compose, log_composed, warm_up
+from contextopt.gateway.contexts import Composed, PromptTask, compose, log_composed, warm_up
 from contextopt.gateway.conversations import (
     Conversation,
     Conversations,
@@ -190,7 +190,7 @@ class Preparation:
             )
         conversation.is_loaded = True
         drawn_id = self._take_id() or await self._draw_one()
-        task = Task(admission, prompt, conversation.name, conversation.plan, drawn_id)
+        task = PromptTask(admission, prompt, conversation.name, conversation.plan, drawn_id)
         decider = self.deciders.freest()
         work = decider.submit(compose, task, deadline)
         work.add_done_callback(self._learn)
