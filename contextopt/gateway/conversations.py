@@ -23,7 +23,7 @@ REMEMBERED_MAX = 5_000
 LOADED_MAX = 200
 
 
-class Place(NamedTuple):
+class BlockPlace(NamedTuple):
     """Where a block stands: before the user text of this number, which has this hash."""
 
     turn: int
@@ -34,10 +34,10 @@ class Place(NamedTuple):
 class Plan:
     """The context of a conversation's latest question: its blocks by assembly, in order, the newest last."""
 
-    place: Place
+    place: BlockPlace
     placement: str
     assembly_id: int
-    blocks: Mapping[int, Place]
+    blocks: Mapping[int, BlockPlace]
     tokens: int = 0
     carries_on: bool = False
 
@@ -59,7 +59,7 @@ class Conversation:
     plan: Plan | None = None
     is_loaded: bool = False
     # In audit mode: the latest question, and the id drawn for its context, which is decided after the answer.
-    drawn: tuple[Place, int] | None = None
+    drawn: tuple[BlockPlace, int] | None = None
     # Ends once the latest context is logged, which the next one needs: with False if it was lost.
     logged: asyncio.Future[bool] | None = None
 
@@ -98,9 +98,9 @@ def mode_of(admission: Admission, name: str) -> Mode:
     return Mode.INSERT if admission.space and policy.mode == Mode.INSERT and is_chosen else Mode.AUDIT
 
 
-def place_of(prompt: Prompt) -> Place:
+def place_of(prompt: Prompt) -> BlockPlace:
     """Return the place of the block for the last user text."""
-    return Place(len(prompt.turns) - 1, prompt.turns[-1].digest)
+    return BlockPlace(len(prompt.turns) - 1, prompt.turns[-1].digest)
 
 
 def load_plan(team_id: int, name: str, mode: Mode, placement: str) -> Plan | None:
@@ -109,7 +109,7 @@ def load_plan(team_id: int, name: str, mode: Mode, placement: str) -> Plan | Non
         team=team_id, conversation=name, mode=mode, assembly__isnull=False, turn__isnull=False
     ).newest_first()
     places = {
-        row.assembly_id: Place(row.turn or 0, row.question_hash)
+        row.assembly_id: BlockPlace(row.turn or 0, row.question_hash)
         for row in reversed(rows.only("assembly_id", "turn", "question_hash")[:LOADED_MAX])
         if row.assembly_id is not None
     }
