@@ -63,6 +63,12 @@ class Conversation:
     # Ends once the latest context is logged, which the next one needs: with False if it was lost.
     logged: asyncio.Future[bool] | None = None
 
+    def needs_log(self, prompt: Prompt) -> bool:
+        """Return whether the log may know earlier contexts: the prompt goes on with a conversation that this
+        process does not remember.
+        """
+        return not self.is_loaded and (len(prompt.turns) > 1 or prompt.ends_in_tool_results)
+
 
 class Conversations:
     """The latest conversations of this process."""
@@ -103,10 +109,14 @@ def place_of(prompt: Prompt) -> BlockPlace:
     return BlockPlace(len(prompt.turns) - 1, prompt.turns[-1].digest)
 
 
-def load_plan(team_id: int, name: str, mode: Mode, placement: str) -> Plan | None:
+def load_plan(admission: Admission, conversation: Conversation) -> Plan | None:
     """Read a conversation's latest plan from the log, as after a restart."""
     rows = GatewayRequest.objects.filter(
-        team=team_id, conversation=name, mode=mode, assembly__isnull=False, turn__isnull=False
+        team=admission.key.team_id,
+        conversation=conversation.name,
+        mode=conversation.mode,
+        assembly__isnull=False,
+        turn__isnull=False,
     ).newest_first()
     places = {
         row.assembly_id: BlockPlace(row.turn or 0, row.question_hash)
@@ -127,5 +137,5 @@ def load_plan(team_id: int, name: str, mode: Mode, placement: str) -> Plan | Non
         assembly_id=row.pk,
         blocks={one: places[one] for one in ids},
         tokens=row.tokens_after,
-        carries_on=placement in {APPEND, AUTO},
+        carries_on=admission.policy.placement in {APPEND, AUTO},
     )

@@ -155,7 +155,9 @@ class RequestJob:
     def write(self) -> None:
         passage = self.passage
         answer = self._read_answer()
-        if passage.mode == Mode.AUDIT and passage.drawn_id is not None:
+        if passage.mode == Mode.AUDIT and (
+            passage.drawn_id is not None or passage.reason == Reason.TOOL_RESULTS
+        ):
             self._foresee()
         row = None
         with unless_deleted(), transaction.atomic():
@@ -174,23 +176,19 @@ class RequestJob:
         prompt, conversation = passage.prompt, passage.conversation
         assert prompt is not None
         assert conversation is not None
-        self._load_plan(conversation, prompt)
+        if conversation.needs_log(prompt):
+            # Also tool results of a question that was asked before a restart have its context.
+            conversation.plan = load_plan(passage.admission, conversation)
+        conversation.is_loaded = True
         task = PromptTask(passage.admission, prompt, conversation.name, conversation.plan, passage.drawn_id)
         if passage.plan is None and task.is_repeat:
-            passage.plan = conversation.plan
+            passage.plan, passage.reason = conversation.plan, None
         if passage.plan is not None or not passage.is_new_question:
             return
         foreseen = self.deciders.run(foresee, task, passage.parent)
         passage.reason = foreseen.reason or passage.reason
         if foreseen.plan is not None:
             passage.plan = conversation.plan = foreseen.plan
-
-    def _load_plan(self, conversation: Conversation, prompt: Prompt) -> None:
-        """Read the conversation's earlier contexts from the log, as after a restart."""
-        if not conversation.is_loaded and len(prompt.turns) > 1:
-            policy = self.passage.admission.policy
-            conversation.plan = load_plan(self.team_id, conversation.name, Mode.AUDIT, policy.placement)
-        conversation.is_loaded = True
 
     def _row(self, answer: Answer) -> GatewayRequest:
         passage = self.passage

@@ -102,7 +102,7 @@ class Preparation:
             passage.conversation = self.conversations.find(name, passage.mode)
             if passage.mode == Mode.INSERT:
                 return await self._insert(passage, passage.prompt, passage.conversation, body, deadline)
-            self._foresee(passage, passage.prompt, passage.conversation)
+            self._audit(passage, passage.prompt, passage.conversation)
         return body
 
     async def _read(self, passage: Passage, body: bytes) -> Prompt | None:
@@ -114,7 +114,7 @@ class Preparation:
         except UnreadablePromptError:
             return None
 
-    def _foresee(self, passage: Passage, prompt: Prompt, conversation: Conversation) -> None:
+    def _audit(self, passage: Passage, prompt: Prompt, conversation: Conversation) -> None:
         """Name the context that would have been inserted: a new one, or that of the same question before."""
         place = place_of(prompt)
         if conversation.drawn is not None and conversation.drawn[0] == place:
@@ -179,15 +179,9 @@ class Preparation:
             # The latest context was lost, so only the log knows the conversation.
             conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
         admission = passage.admission
-        if not conversation.is_loaded and (len(prompt.turns) > 1 or prompt.ends_in_tool_results):
-            conversation.plan = conversation.plan or await in_thread(
-                self._pool,
-                load_plan,
-                admission.key.team_id,
-                conversation.name,
-                conversation.mode,
-                admission.policy.placement,
-            )
+        if conversation.needs_log(prompt):
+            loaded = await in_thread(self._pool, load_plan, admission, conversation)
+            conversation.plan = conversation.plan or loaded
         conversation.is_loaded = True
         drawn_id = self._take_id() or await self._draw_one()
         task = PromptTask(admission, prompt, conversation.name, conversation.plan, drawn_id)

@@ -12,7 +12,7 @@ from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.models import ApiKey, Assembly, GatewayPolicy, Scope
 from contextopt.people.ways import Way
 from tests import factories
-from tests.contextopt.gateway.conftest import Caller, said
+from tests.contextopt.gateway.conftest import Caller, Process, said
 from tests.gateway_upstream import (
     Answer,
     Upstream,
@@ -264,16 +264,39 @@ def test_a_kept_question_can_be_replayed(caller: Caller, upstream: Upstream) -> 
     assert replay_assembly(assembly).is_same
 
 
+TOOL_TURN = [
+    *said("Why is the queue stuck?"),
+    {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f"}}]},
+    {"role": "tool", "tool_call_id": "c", "content": "42"},
+]
+
+
 def test_tool_turns_name_the_same_assembly(caller: Caller, upstream: Upstream) -> None:
-    call = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f"}}]}
-    result = {"role": "tool", "tool_call_id": "c", "content": "42"}
     first = caller.chat("Why is the queue stuck?")
-    messages = [*said("Why is the queue stuck?"), call, result]
-    second = caller.post("/v1/chat/completions", {"model": "m", "messages": messages})
+    second = caller.post("/v1/chat/completions", {"model": "m", "messages": TOOL_TURN})
     assert first.headers["x-contextopt-assembly"] == second.headers["x-contextopt-assembly"]
     rows = caller.logged(2)
     assert rows[0].assembly_id == rows[1].assembly_id
     assert Assembly.objects.count() == 1
+
+
+def test_tool_turns_are_logged_with_their_context_after_a_restart(
+    caller: Caller, process: Process, upstream: Upstream
+) -> None:
+    caller.chat("Why is the queue stuck?")
+    caller.logged()
+    process.stop()
+    process.start()
+    caller.post("/v1/chat/completions", {"model": "m", "messages": TOOL_TURN})
+    asked, continued = caller.logged(2)
+    assert continued.assembly_id == asked.assembly_id
+    assert (continued.context_tokens, continued.reason) == (asked.context_tokens, "")
+
+
+def test_a_tool_turn_without_a_context(caller: Caller, upstream: Upstream) -> None:
+    caller.post("/v1/chat/completions", {"model": "m", "messages": TOOL_TURN})
+    [row] = caller.logged()
+    assert (row.assembly_id, row.reason) == (None, "tool_results")
 
 
 def test_many_varied_requests(caller: Caller, upstream: Upstream) -> None:
