@@ -14,9 +14,9 @@ from django.core.handlers.asgi import ASGIRequest
 from contextopt.asgi import Receive, Scope, Send
 from contextopt.gateway.admission import Gate, Refused
 from contextopt.gateway.deciders import Deciders
+from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.log import Log
 from contextopt.gateway.models import Outcome, Protocol, Reason
-from contextopt.gateway.passages import Passage, RequestJob
 from contextopt.gateway.preparation import Preparation
 from contextopt.gateway.relay import (
     Headers,
@@ -27,6 +27,7 @@ from contextopt.gateway.relay import (
     returned_headers,
     upstream_url,
 )
+from contextopt.gateway.requests import RequestJob
 from contextopt.people.addresses import client_address
 from contextopt.telemetry.spans import begin_exchange
 
@@ -213,28 +214,28 @@ class Gateway:
             if call.protocol is None:
                 await self._pass(call, url, headers, call.stream() if call.has_body else b"", None)
             else:
-                await self._pass_prompt(call, url, headers, Passage(admission, call.protocol))
+                await self._pass_prompt(call, url, headers, Exchange(admission, call.protocol))
 
-    async def _pass_prompt(self, call: Call, url: str, headers: Headers, passage: Passage) -> None:
-        passage.url, passage.opened = url, begin_exchange(call.trace)
+    async def _pass_prompt(self, call: Call, url: str, headers: Headers, exchange: Exchange) -> None:
+        exchange.url, exchange.opened = url, begin_exchange(call.trace)
         try:
             body = await call.read()
         except ClientGoneError:
             return
-        passage.arrive(len(body) if body is not None else int(call.header("content-length") or 0))
+        exchange.arrive(len(body) if body is not None else int(call.header("content-length") or 0))
         sent: bytes | AsyncIterator[bytes]
         if body is None:
-            passage.reason, sent = Reason.TOO_LARGE, call.stream()
+            exchange.reason, sent = Reason.TOO_LARGE, call.stream()
         elif call.header("content-encoding").lower() not in {"", "identity"}:
-            passage.reason, sent = Reason.COMPRESSED, body
+            exchange.reason, sent = Reason.COMPRESSED, body
         else:
-            sent = await self._preparation.prepare(passage, body, call.header("x-contextopt-conversation"))
-        passage.added_ms = passage.elapsed_ms()
+            sent = await self._preparation.prepare(exchange, body, call.header("x-contextopt-conversation"))
+        exchange.added_ms = exchange.elapsed_ms()
         try:
-            await self._pass(call, url, headers, sent, passage)
+            await self._pass(call, url, headers, sent, exchange)
         finally:
-            passage.total_ms = passage.elapsed_ms()
-            self._log.put(RequestJob(passage, self._deciders))
+            exchange.total_ms = exchange.elapsed_ms()
+            self._log.put(RequestJob(exchange, self._deciders))
 
     async def _pass(
         self,
@@ -242,64 +243,64 @@ class Gateway:
         url: str,
         headers: Headers,
         body: bytes | AsyncIterator[bytes],
-        passage: Passage | None,
+        exchange: Exchange | None,
     ) -> None:
         """Send a request on, and its answer back, until one side leaves."""
-        exchange = asyncio.create_task(self._exchange(call, url, headers, body, passage))
+        sending = asyncio.create_task(self._send_on(call, url, headers, body, exchange))
         departure = asyncio.create_task(call.wait_for_departure())
-        await asyncio.wait([exchange, departure], return_when=asyncio.FIRST_COMPLETED)
-        if not exchange.done():
-            exchange.cancel()
-            await asyncio.wait([exchange])
-            if passage is not None:
-                passage.outcome = Outcome.ABANDONED
+        await asyncio.wait([sending, departure], return_when=asyncio.FIRST_COMPLETED)
+        if not sending.done():
+            sending.cancel()
+            await asyncio.wait([sending])
+            if exchange is not None:
+                exchange.outcome = Outcome.ABANDONED
             return
         departure.cancel()
-        exchange.result()
+        sending.result()
 
-    async def _exchange(
+    async def _send_on(
         self,
         call: Call,
         url: str,
         headers: Headers,
         body: bytes | AsyncIterator[bytes],
-        passage: Passage | None,
+        exchange: Exchange | None,
     ) -> None:
         try:
             response = await self._relay.send(call.scope["method"], url, headers, body)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
             message = f"The upstream cannot be reached ({type(error).__name__})."
-            await call.refuse(502, "api_error", message, _told(passage))
+            await call.refuse(502, "api_error", message, _told(exchange))
             return
         except ClientGoneError:
             return
         try:
-            await self._answer(call, response, passage)
+            await self._answer(call, response, exchange)
         finally:
             await response.aclose()
 
-    async def _answer(self, call: Call, response: httpx2.Response, passage: Passage | None) -> None:
-        if passage is not None:
-            passage.begin_answer(response.status_code, response.headers)
-        await call.start(response.status_code, [*returned_headers(response.headers.raw), *_told(passage)])
+    async def _answer(self, call: Call, response: httpx2.Response, exchange: Exchange | None) -> None:
+        if exchange is not None:
+            exchange.begin_answer(response.status_code, response.headers)
+        await call.start(response.status_code, [*returned_headers(response.headers.raw), *_told(exchange)])
         try:
             async for chunk in response.aiter_raw():
-                if passage is not None:
-                    passage.add(chunk)
+                if exchange is not None:
+                    exchange.add(chunk)
                 await call.send({"type": "http.response.body", "body": chunk, "more_body": True})
         except httpx2.TransportError:
             # The server ends the connection of an answer that is not complete, so the client sees the same.
             return
-        if passage is not None:
-            passage.outcome = Outcome.ANSWERED
+        if exchange is not None:
+            exchange.outcome = Outcome.ANSWERED
         await call.send({"type": "http.response.body", "body": b""})
 
 
-def _told(passage: Passage | None) -> Headers:
+def _told(exchange: Exchange | None) -> Headers:
     """Return the headers that tell the client what was done."""
-    if passage is None:
+    if exchange is None:
         return []
-    told = [(b"x-contextopt-status", passage.status.encode())]
-    if passage.assembly_id is not None:
-        told.append((b"x-contextopt-assembly", str(passage.assembly_id).encode()))
+    told = [(b"x-contextopt-status", exchange.status.encode())]
+    if exchange.assembly_id is not None:
+        told.append((b"x-contextopt-assembly", str(exchange.assembly_id).encode()))
     return told

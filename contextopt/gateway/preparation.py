@@ -22,10 +22,10 @@ from contextopt.gateway.conversations import (
     place_of,
 )
 from contextopt.gateway.deciders import DECIDERS, Decider, Deciders
+from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.insertion import splice
 from contextopt.gateway.log import until_answered
 from contextopt.gateway.models import Mode, Reason
-from contextopt.gateway.passages import Passage
 from contextopt.gateway.protocols.prompts import Prompt, UnreadablePromptError
 from contextopt.gateway.protocols.reading import READERS
 from contextopt.gateway.relay import has_upstream
@@ -71,42 +71,42 @@ class Preparation:
             if not work.done() or work.exception() is not None:
                 log.warning("gateway_started_cold")
 
-    async def prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
-        """Return the bytes that go upstream, and note in the passage what was done."""
-        work = asyncio.create_task(self._prepare(passage, body, conversation_name))
+    async def prepare(self, exchange: Exchange, body: bytes, conversation_name: str) -> bytes:
+        """Return the bytes that go upstream, and note in the exchange what was done."""
+        work = asyncio.create_task(self._prepare(exchange, body, conversation_name))
         await asyncio.wait([work])
         if (error := work.exception()) is None:
             return work.result()
         log.error("gateway_preparation_failed", exc_info=error)
-        passage.reason, passage.is_inserted, passage.plan = Reason.FAILED, False, None
+        exchange.reason, exchange.is_inserted, exchange.plan = Reason.FAILED, False, None
         return body
 
-    async def _prepare(self, passage: Passage, body: bytes, conversation_name: str) -> bytes:
+    async def _prepare(self, exchange: Exchange, body: bytes, conversation_name: str) -> bytes:
         deadline = time.monotonic() + LIMIT_SECONDS
-        admission = passage.admission
+        admission = exchange.admission
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
-                passage.prompt = await self._read(passage, body)
+                exchange.prompt = await self._read(exchange, body)
         except TimeoutError:
-            passage.reason = Reason.TIMEOUT
+            exchange.reason = Reason.TIMEOUT
             return body
-        if passage.prompt is None:
-            passage.reason = Reason.UNREADABLE
+        if exchange.prompt is None:
+            exchange.reason = Reason.UNREADABLE
         elif admission.space is None:
-            passage.reason = admission.reason or Reason.NO_SPACE
-        elif not passage.prompt.turns:
-            passage.reason = Reason.NO_QUESTION
+            exchange.reason = admission.reason or Reason.NO_SPACE
+        elif not exchange.prompt.turns:
+            exchange.reason = Reason.NO_QUESTION
         else:
-            name = name_conversation(admission, conversation_name, passage.prompt)
-            passage.mode = mode_of(admission, name)
-            passage.conversation = self.conversations.find(name, passage.mode)
-            if passage.mode == Mode.INSERT:
-                return await self._insert(passage, passage.prompt, passage.conversation, body, deadline)
-            self._audit(passage, passage.prompt, passage.conversation)
+            name = name_conversation(admission, conversation_name, exchange.prompt)
+            exchange.mode = mode_of(admission, name)
+            exchange.conversation = self.conversations.find(name, exchange.mode)
+            if exchange.mode == Mode.INSERT:
+                return await self._insert(exchange, exchange.prompt, exchange.conversation, body, deadline)
+            self._audit(exchange, exchange.prompt, exchange.conversation)
         return body
 
-    async def _read(self, passage: Passage, body: bytes) -> Prompt | None:
-        reader = READERS[passage.protocol]
+    async def _read(self, exchange: Exchange, body: bytes) -> Prompt | None:
+        reader = READERS[exchange.protocol]
         try:
             if len(body) <= READ_AT_ONCE_BYTES:
                 return reader(body)
@@ -114,43 +114,43 @@ class Preparation:
         except UnreadablePromptError:
             return None
 
-    def _audit(self, passage: Passage, prompt: Prompt, conversation: Conversation) -> None:
+    def _audit(self, exchange: Exchange, prompt: Prompt, conversation: Conversation) -> None:
         """Name the context that would have been inserted: a new one, or that of the same question before."""
         place = place_of(prompt)
         if conversation.drawn is not None and conversation.drawn[0] == place:
-            passage.drawn_id = conversation.drawn[1]
+            exchange.drawn_id = conversation.drawn[1]
         elif prompt.ends_in_tool_results:
-            passage.reason = Reason.TOOL_RESULTS
+            exchange.reason = Reason.TOOL_RESULTS
         else:
-            passage.drawn_id = self._take_id()
-            if passage.drawn_id is None:
-                passage.reason = Reason.UNAVAILABLE
+            exchange.drawn_id = self._take_id()
+            if exchange.drawn_id is None:
+                exchange.reason = Reason.UNAVAILABLE
             else:
-                passage.is_new_question, conversation.drawn = True, (place, passage.drawn_id)
+                exchange.is_new_question, conversation.drawn = True, (place, exchange.drawn_id)
 
     async def _insert(
-        self, passage: Passage, prompt: Prompt, conversation: Conversation, body: bytes, deadline: float
+        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, body: bytes, deadline: float
     ) -> bytes:
         if not self._is_in_time(deadline):
-            passage.reason = Reason.TIMEOUT
+            exchange.reason = Reason.TIMEOUT
             return body
         self._composing += 1
-        work = asyncio.create_task(self._compose(passage, prompt, conversation, deadline))
+        work = asyncio.create_task(self._compose(exchange, prompt, conversation, deadline))
         work.add_done_callback(self._end_composing)
         await asyncio.wait([work], timeout=deadline - time.monotonic())
         if not work.done():
             # Work that has not started is cancelled. The rest finishes, but its context is not used.
             work.cancel()
-            passage.reason = Reason.TIMEOUT
+            exchange.reason = Reason.TIMEOUT
             return body
         if (error := work.exception()) is not None:
             away = isinstance(error, (OperationalError, InterfaceError))
-            passage.reason = Reason.UNAVAILABLE if away else Reason.FAILED
+            exchange.reason = Reason.UNAVAILABLE if away else Reason.FAILED
             if not away:
                 log.error("gateway_context_failed", exc_info=error)
             return body
         composed, decider = work.result()
-        self._apply(passage, conversation, composed, decider)
+        self._apply(exchange, conversation, composed, decider)
         return splice(body, composed.splices, composed.cuts)
 
     def _is_in_time(self, deadline: float) -> bool:
@@ -172,13 +172,13 @@ class Preparation:
             self._usual_seconds += NEWEST_SHARE * (seconds - self._usual_seconds)
 
     async def _compose(
-        self, passage: Passage, prompt: Prompt, conversation: Conversation, deadline: float
+        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, deadline: float
     ) -> tuple[Composed, Decider]:
         """Return what to put in, and the decider that has it."""
         if conversation.logged is not None and not await asyncio.shield(conversation.logged):
             # The latest context was lost, so only the log knows the conversation.
             conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
-        admission = passage.admission
+        admission = exchange.admission
         if conversation.needs_log(prompt):
             loaded = await in_thread(self._pool, load_plan, admission, conversation)
             conversation.plan = conversation.plan or loaded
@@ -191,19 +191,19 @@ class Preparation:
         return await asyncio.wrap_future(work), decider
 
     def _apply(
-        self, passage: Passage, conversation: Conversation, composed: Composed, decider: Decider
+        self, exchange: Exchange, conversation: Conversation, composed: Composed, decider: Decider
     ) -> None:
-        passage.reason, passage.is_inserted = composed.reason, bool(composed.splices)
-        passage.plan = composed.plan
+        exchange.reason, exchange.is_inserted = composed.reason, bool(composed.splices)
+        exchange.plan = composed.plan
         if composed.plan is not None:
             conversation.plan = composed.plan
         if composed.is_new and composed.plan is not None:
-            logged = self._log(decider, composed.plan.assembly_id, passage)
-            passage.context_logged = conversation.logged = asyncio.create_task(logged)
+            logged = self._log(decider, composed.plan.assembly_id, exchange)
+            exchange.context_logged = conversation.logged = asyncio.create_task(logged)
 
-    async def _log(self, decider: Decider, drawn_id: int, passage: Passage) -> bool:
+    async def _log(self, decider: Decider, drawn_id: int, exchange: Exchange) -> bool:
         """Log a context while its answer is on its way. Return whether it was not lost."""
-        parent = passage.parent
+        parent = exchange.parent
         error = await until_answered(
             lambda: asyncio.wrap_future(decider.submit(log_composed, drawn_id, parent))
         )

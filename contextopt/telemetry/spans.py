@@ -25,7 +25,7 @@ _began_at: ContextVar[int | None] = ContextVar("began_at", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class ExchangeReport:
     """A request that went through the gateway, and its answer. None stands for what is not known.
 
     `input_tokens` includes what the provider's cache held. `question` and `answer` are the texts that the
@@ -162,7 +162,7 @@ def inside(parent: Parent | None) -> Iterator[None]:
         _began_at.reset(began)
 
 
-def end_exchange(opened: OpenExchange | None, exchange: Exchange) -> None:
+def end_exchange(opened: OpenExchange | None, exchange: ExchangeReport) -> None:
     """Complete the span of a request that has ended, and measure it."""
     on = telemetry()
     if opened is None or on is None:
@@ -178,7 +178,7 @@ def end_exchange(opened: OpenExchange | None, exchange: Exchange) -> None:
     _measure(on, exchange)
 
 
-def _measure(on: Telemetry, exchange: Exchange) -> None:
+def _measure(on: Telemetry, exchange: ExchangeReport) -> None:
     common = exchange.common()
     on.duration.record(exchange.seconds, common)
     if exchange.is_streamed and exchange.first_byte_seconds is not None:

@@ -7,7 +7,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import brotlicffi
@@ -22,6 +22,9 @@ COUNT_MAX = 2**53
 _LINE = re.compile(rb"\r\n|\n|\r")
 # A decoded answer of more bytes than this is cut.
 DECODED_MAX = 32 * 2**20
+# Usage stands at an answer's beginning or end. A long answer's middle is not kept.
+HEAD_BYTES = 2**20
+TAIL_BYTES = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,35 @@ class Answer:
     text: str = ""
     id: str = ""
     model: str = ""
+
+
+@dataclass(slots=True)
+class AnswerCopy:
+    """A copy of an answer, to read its usage from: all of it, or its beginning and its end."""
+
+    encoding: str = ""
+    is_stream: bool = False
+    size_bytes: int = 0
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+
+    @classmethod
+    def under(cls, headers: Mapping[str, str]) -> "AnswerCopy":
+        """Return an empty copy of the answer that these headers begin."""
+        is_stream = headers.get("content-type", "").startswith("text/event-stream")
+        return cls(headers.get("content-encoding", ""), is_stream)
+
+    def add(self, chunk: bytes) -> None:
+        self.size_bytes += len(chunk)
+        room = HEAD_BYTES - len(self.head)
+        self.head += chunk[:room]
+        self.tail += chunk[max(room, 0) :]
+        if len(self.tail) > 2 * TAIL_BYTES:
+            del self.tail[:-TAIL_BYTES]
+
+    def read(self, protocol: str, *, wants_text: bool) -> Answer:
+        content = bytes(self.head + self.tail)
+        return read_answer(protocol, content, self.encoding, is_stream=self.is_stream, wants_text=wants_text)
 
 
 def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, wants_text: bool) -> Answer:

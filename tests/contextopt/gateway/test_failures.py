@@ -22,9 +22,10 @@ from psycopg.conninfo import make_conninfo
 from contextopt.gateway.admission import load_admission
 from contextopt.gateway.conversations import Conversation
 from contextopt.gateway.deciders import DECIDERS, Deciders
+from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.models import Mode, Protocol
-from contextopt.gateway.passages import Passage, RequestJob
 from contextopt.gateway.protocols.reading import read_chat
+from contextopt.gateway.requests import RequestJob
 from contextopt.models import Assembly, GatewayPolicy, GatewayRequest, Scope
 from contextopt.people.models import hash_key
 from tests import factories
@@ -323,13 +324,13 @@ def test_a_second_try_writes_nothing_twice() -> None:
     admission = load_admission(hash_key(secret), "")
     assert admission is not None
     prompt = read_chat(b'{"model":"m","messages":[{"role":"user","content":"Why?"}]}')
-    passage = Passage(admission, Protocol.CHAT, prompt=prompt, drawn_id=10**9, is_new_question=True)
-    passage.conversation = Conversation("c" * 64, Mode.AUDIT)
-    job = RequestJob(passage, cast("Deciders", _Here()))
+    exchange = Exchange(admission, Protocol.CHAT, prompt=prompt, drawn_id=10**9, is_new_question=True)
+    exchange.conversation = Conversation("c" * 64, Mode.AUDIT)
+    job = RequestJob(exchange, cast("Deciders", _Here()))
     for _ in range(2):
         job.write()
     # As when the process learned nothing of the first try's success.
-    passage.plan = passage.conversation.plan = None
+    exchange.plan = exchange.conversation.plan = None
     job.write()
     [row] = GatewayRequest.objects.all()
     assert (Assembly.objects.count(), row.assembly_id) == (1, 10**9)

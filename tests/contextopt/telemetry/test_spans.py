@@ -12,7 +12,7 @@ from opentelemetry.semconv.schemas import Schemas
 from contextopt.models import Scope, Space
 from contextopt.telemetry import names
 from contextopt.telemetry.exporter import telemetry
-from contextopt.telemetry.spans import Exchange, begin_exchange, end_exchange, inside
+from contextopt.telemetry.spans import ExchangeReport, begin_exchange, end_exchange, inside
 from tests import factories
 from tests.collector import Collector
 
@@ -21,7 +21,7 @@ TRACEPARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=1"}
 CLIENT = 3
 
 
-def make_exchange(**changes: Any) -> Exchange:
+def make_exchange(**changes: Any) -> ExchangeReport:
     fields: dict[str, Any] = {
         "provider": "openai", "url": "http://127.0.0.1:9001/v1", "team_id": 7,
         "seconds": 1.5, "mode": "insert", "status": "inserted", "http_status": 200, "model": "gpt-test",
@@ -29,10 +29,10 @@ def make_exchange(**changes: Any) -> Exchange:
         "first_byte_seconds": 0.25, "added_seconds": 0.004, "input_tokens": 900, "output_tokens": 40,
         "question": "Where is the secret?", "answer": "In the vault.",
     }  # fmt: skip
-    return Exchange(**{**fields, **changes})
+    return ExchangeReport(**{**fields, **changes})
 
 
-def send(*exchanges: Exchange, headers: dict[str, str] | None = None) -> None:
+def send(*exchanges: ExchangeReport, headers: dict[str, str] | None = None) -> None:
     for exchange in exchanges:
         end_exchange(begin_exchange(headers or {}), exchange)
     flush()
