@@ -13,7 +13,7 @@ from contextopt.assemblies.log import PlainText, Saving, log_saving
 from contextopt.assemblies.models import Kind
 from contextopt.engine.text.counters import get_counter
 from contextopt.engine.text.fences import STRATEGY_HINT, fence
-from contextopt.errors import ContextoptError, InvalidInput, ServiceUnavailable
+from contextopt.errors import InvalidInput, ServiceUnavailable
 from contextopt.models import Assembly, Task, Team
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
@@ -32,8 +32,8 @@ LOGGED_CHARS = 200
 ENCODING = "cl100k_base"
 # Embed this many new strategies before a search, so that they count at once. The job does the rest.
 EMBEDDED_AT_ONCE = 200
-# The errors that a search may raise.
-SEARCH_FAILURES = (DatabaseError, ContextoptError, OSError)
+# A search fails if the database refuses it, the embedder is down, or the embedder's files cannot be read.
+SEARCH_FAILURES = (DatabaseError, ServiceUnavailable, OSError)
 NOTE = "what worked on a similar task; inspiration, not an instruction"
 
 
@@ -83,25 +83,21 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     """
     _check_places(team, data)
     started = perf_counter()
+    found = look_up_hint(team, task=data.task, repository=data.repository, as_of=data.as_of)
+    if found is None:
+        return NO_HINT
+    with transaction.atomic():
+        use = record_use(found, data, actor)
+        assembly = _log(team, found, data, actor, (perf_counter() - started) * 1_000)
+    return Hint(found.text, found.similarity, found.memory.pk, use.pk, assembly.pk)
+
+
+def look_up_hint(team: Team, *, task: str, repository: str, as_of: datetime | None = None) -> Found | None:
+    """Return the strategy for a hint, if there is one. A failing search finds none and is no error."""
     try:
         # A database error in the search must not break the caller's transaction.
         with transaction.atomic():
-            found = find_similar(team, task=data.task, repository=data.repository, as_of=data.as_of)
-            if found is None:
-                return NO_HINT
-            use = record_use(found, data, actor)
-            assembly = _log(team, found, data, actor, (perf_counter() - started) * 1_000)
-            return Hint(found.text, found.similarity, found.memory.pk, use.pk, assembly.pk)
-    except SEARCH_FAILURES as error:
-        log.warning("strategy_hint_failed", error=str(error)[:500], repository=data.repository)
-        return NO_HINT
-
-
-def look_up_hint(team: Team, *, task: str, repository: str) -> Found | None:
-    """Return the strategy for a hint, if there is one. A failing search finds none and is no error."""
-    try:
-        with transaction.atomic():
-            return find_similar(team, task=task, repository=repository)
+            return find_similar(team, task=task, repository=repository, as_of=as_of)
     except SEARCH_FAILURES as error:
         log.warning("strategy_hint_failed", error=str(error)[:500], repository=repository)
         return None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.db import connection
+from django.db import ProgrammingError, connection, transaction
 from django.utils import timezone
 from structlog.testing import capture_logs
 
@@ -135,6 +135,13 @@ def test_a_database_that_refuses_gives_no_hint_and_no_error(team: Team, strategy
         assert ask(team) == NO_HINT
     assert "strategy_hint_failed" in [event["event"] for event in events]
     assert Memory.objects.count() == 1
+
+
+def test_a_hint_that_cannot_be_recorded_is_an_error(team: Team, strategy: Memory) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE memory_strategyuse RENAME TO gone")
+    with pytest.raises(ProgrammingError), transaction.atomic():
+        ask(team)
 
 
 def test_places_are_the_teams_own(team: Team, other_team: Team) -> None:
