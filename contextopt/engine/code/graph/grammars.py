@@ -1,5 +1,6 @@
 """Tree-sitter grammars, each loaded once, and what all languages share."""
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,6 +24,8 @@ MAX_PROBLEMS = 20
 # result.
 _MAX_STEPS = 12_000
 _MAX_STEPS_AFTER_ERROR = 500
+# After so many steps, other threads may run. Otherwise the grammar holds the interpreter for seconds.
+_STEPS_AT_ONCE = 16
 _CHUNK = 65_536
 _WITH_METHODS = frozenset({"class", "impl", "trait"})
 
@@ -107,6 +110,8 @@ def _parse(language: str, content: bytes) -> Node | None:
         nonlocal steps, steps_after_error
         steps += 1
         steps_after_error += has_error
+        if steps % _STEPS_AT_ONCE == 0:
+            time.sleep(0)
         return steps > _MAX_STEPS or steps_after_error > _MAX_STEPS_AFTER_ERROR
 
     def chunk(offset: int, _point: object) -> bytes:
