@@ -1,6 +1,7 @@
 """Endpoints for the records of a space: dated notes, documents, messages, commits."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -34,7 +35,7 @@ from contextopt.paging import by_moment, by_number
 from contextopt.spaces import models as limits
 from contextopt.spaces import records
 from contextopt.spaces.inputs import RecordIn, RecordPatch
-from contextopt.spaces.records import RowResult
+from contextopt.spaces.records import RowResult, hash_content
 from contextopt.spaces.recordviews import view_record
 
 router = Router(tags=["Records"])
@@ -140,19 +141,35 @@ def write_records(request: ApiRequest, slug: Path[Slug], data: BulkIn) -> HttpRe
     """Creates or updates rows, matched by source and external id, or leaves them unchanged. A row without
     external id creates a record.
 
-    Valid rows are written even if others are rejected. The response gives the outcome of each row by index.
+    Valid rows are written even if others are rejected. A row with the source and external id of an earlier
+    row is rejected, unless their content is the same. The response gives the outcome of each row by index.
     """
     space = find_space(request, slug)
-    rows = {index: row for index, row in enumerate(data.records) if isinstance(row, RecordIn)}
+    checked = refuse_repeats(data.records)
+    rows = {index: row for index, row in enumerate(checked) if isinstance(row, RecordIn)}
     written = records.upsert_records(space=space, rows=list(rows.values()), actor=actor(request))
     outcomes = dict(zip(rows, written, strict=True))
     results = [
         row_json(index, row if isinstance(row, RefusedRow) else outcomes[index])
-        for index, row in enumerate(data.records)
+        for index, row in enumerate(checked)
     ]
     counts = Counter(result["status"] for result in results)
     totals = {status: counts[status] for status in ("created", "updated", "unchanged", "rejected")}
     return reply({**totals, "results": results})
+
+
+def refuse_repeats(rows: Sequence[RecordIn | RefusedRow]) -> list[RecordIn | RefusedRow]:
+    """Refuse rows that would change the record of an earlier row, as imports do."""
+    checked = list(rows)
+    first: dict[tuple[str, str], tuple[int, bytes]] = {}
+    for index, row in enumerate(rows):
+        if isinstance(row, RecordIn) and row.external_id:
+            content = hash_content(row)
+            at, kept = first.setdefault((row.source, row.external_id), (index, content))
+            if content != kept:
+                problem = f"has the same source and external_id as records.{at}"
+                checked[index] = RefusedRow([FieldError(field="external_id", message=problem)])
+    return checked
 
 
 def row_json(index: int, outcome: RowResult | RefusedRow) -> RowOut:

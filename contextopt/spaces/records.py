@@ -108,23 +108,26 @@ def upsert_records(*, space: Space, rows: Sequence[RecordIn], actor: str) -> lis
     """Create, update or leave alone one record for each row, in one transaction.
 
     A row with an external id is matched by (source, external_id) and left alone if its content has not
-    changed. A row without one always creates. If rows in one call share an identity, the last one wins.
+    changed. A row without one always creates. Rows of one call with the same identity must be equal.
     """
     with transaction.atomic():
         lock_space(space)
         tokenizer = tokenizer_of(space)
-        last = {_key(row): index for index, row in enumerate(rows) if row.external_id}
-        current = _existing(space, last)
+        first: dict[Key, int] = {}
+        for index, row in enumerate(rows):
+            if row.external_id:
+                first.setdefault(_key(row), index)
+        current = _existing(space, first)
         fresh = [
             row
             for index, row in enumerate(rows)
-            if not row.external_id or (last[_key(row)] == index and _key(row) not in current)
+            if not row.external_id or (first[_key(row)] == index and _key(row) not in current)
         ]
         ids = iter(_insert(space, fresh, tokenizer, actor))
         changed: list[tuple[int, RecordIn]] = []
         results: dict[int, RowResult] = {}
         for index, row in enumerate(rows):
-            if row.external_id and last[_key(row)] != index:
+            if row.external_id and first[_key(row)] != index:
                 continue
             results[index] = _settle(row, current, ids, changed)
         _overwrite(changed, tokenizer, actor)

@@ -219,6 +219,16 @@ class TestBulk:
         assert fields == {"title", "tags.0"}
         assert Record.objects.count() == 3
 
+    def test_a_row_that_would_change_an_earlier_one_is_rejected(self, api, space):
+        first, last = ({"title": title, "source": "wiki", "external_id": "1"} for title in ("First", "Last"))
+        for status in ("created", "unchanged"):
+            results = api.post(f"{RECORDS}/bulk", {"records": [first, last, first]}).json()["results"]
+            assert [row["status"] for row in results] == [status, "rejected", "unchanged"]
+            [error] = results[1]["errors"]
+            assert error["field"] == "external_id"
+            assert error["message"] == "has the same source and external_id as records.0"
+        assert Record.objects.get().title == "First"
+
     def test_update(self, api, space):
         record = factories.make_record(space, external_id="1")
         outcome = api.post(f"{RECORDS}/bulk", {"records": [{"title": "New", "external_id": "1"}]}).json()

@@ -135,11 +135,10 @@ def test_a_changed_row_updates_and_keeps_a_revision(space: Space) -> None:
     assert record.revisions.get().title == "Row 1"
 
 
-def test_of_one_identity_in_one_call_the_later_row_wins(space: Space) -> None:
-    twice = [*rows(1, title="Early"), *rows(1, title="Late")]
-    results = upsert_records(space=space, rows=twice, actor="test")
-    assert [result.status for result in results] == ["unchanged", "created"]
-    assert Record.objects.get(space=space).title == "Late"
+def test_a_row_given_twice_in_one_call_is_one_record(space: Space) -> None:
+    first, again = upsert_records(space=space, rows=[*rows(1), *rows(1)], actor="test")
+    assert (first.status, again.status) == ("created", "unchanged")
+    assert first.record_id == again.record_id == Record.objects.get(space=space).pk
 
 
 def test_rows_without_external_id_always_create(space: Space) -> None:
