@@ -28,7 +28,7 @@ from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import ContextConfig
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
 from contextopt.engine.placement.sight import Sight
-from contextopt.engine.prompts.config import LAST_RECORDS_STAGE, SCORED_STAGE
+from contextopt.engine.prompts.config import LAST_RECORDS_STAGE
 from contextopt.engine.prompts.mentions import Mentions
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
@@ -139,8 +139,7 @@ def decide_space(
     with loading():
         tokenizer = get_tokenizer(config.encoding)
     system, history = prompt_sizes(request, tokenizer)
-    # Without a question, stage 5 works as stage 4.
-    asked = config if request.asks else config.replace(stage=min(config.stage, SCORED_STAGE))
+    asked = config if request.asks else config.without_question()
     question = prepare_query(request.query.strip()) if request.asks else None
     conversation = load_conversation(
         team_id, space, request, tokenizer, system_tokens=system, history_tokens=history

@@ -14,6 +14,7 @@ from django.db import connection
 
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, SpaceContext
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
+from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.prompts.scoring import HORIZON_US, coefficients
 from contextopt.engine.prompts.values import DateRange
 from contextopt.engine.prompts.warnings import ContextWarning
@@ -183,9 +184,9 @@ def load_candidates(
     Raises:
         NotFound: the space was deleted meanwhile.
     """
-    if config.stage == 2:
+    if config.stage == HEADER_STAGE:
         return _NOTHING
-    statement = _NEWEST_SQL if config.stage == 3 else _CANDIDATES_SQL
+    statement = _NEWEST_SQL if config.stage == LAST_RECORDS_STAGE else _CANDIDATES_SQL
     with connection.cursor() as cursor:
         cursor.execute(statement, _parameters(space_id, config, now, limit))
         rows = cursor.fetchall()

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from contextopt.engine.prompts.config import SEARCH_STAGE
+from contextopt.engine.prompts.config import SCORED_STAGE, SEARCH_STAGE
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Share, Slug, Text, Tokens, Weight
 from contextopt.limits import TOKENS_MAX
 from contextopt.spaces.inputs import MaxRecords, NotesChars, RecordTokens, Strictness, WindowDays
@@ -54,7 +54,7 @@ class PromptIn(Input):
     @property
     def stage_in_force(self) -> int:
         """The requested stage, or else 5 for a question and 4 without one."""
-        return self.stage or (5 if self.query.strip() else 4)
+        return self.stage or (SEARCH_STAGE if self.query.strip() else SCORED_STAGE)
 
     @property
     def asks(self) -> bool:

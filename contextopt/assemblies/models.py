@@ -8,6 +8,7 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from contextopt.assemblies.ledgers import EntryJson, unpack_entries
+from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, read_warnings
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
@@ -55,8 +56,8 @@ _CODES = sorted(INSUFFICIENT)
 
 # Two rules, each as a query condition and as SQL on log rows `a`: which contexts are empty, and which savings
 # count. `Assembly.is_empty` and `Assembly.saving_counts` apply the same rules to one row.
-EMPTY = Q(kind=Kind.SPACE, stage__gte=3, records_included=0)
-EMPTY_SQL = "(a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0)"
+EMPTY = Q(kind=Kind.SPACE, stage__gte=LAST_RECORDS_STAGE, records_included=0)
+EMPTY_SQL = f"(a.kind = 'space' AND a.stage >= {LAST_RECORDS_STAGE} AND a.records_included = 0)"
 # A retry that waits. Older rows still have its full context as their baseline.
 _UNSENT = Q(kind=Kind.RETRY, tokens_after=0)
 _UNSENT_SQL = "(a.kind = 'retry' AND a.tokens_after = 0)"
@@ -266,7 +267,7 @@ class Assembly(models.Model):
     @property
     def is_empty(self) -> bool:
         """Whether it has no record, though its stage takes records."""
-        return self.kind == Kind.SPACE and (self.stage or 0) >= 3 and not self.records_included
+        return self.kind == Kind.SPACE and (self.stage or 0) > HEADER_STAGE and not self.records_included
 
     @property
     def not_counted(self) -> str:

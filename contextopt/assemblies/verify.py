@@ -13,6 +13,7 @@ from contextopt.engine import ContextConfig
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
 from contextopt.engine.prompts.budget import allocate
+from contextopt.engine.prompts.config import HEADER_STAGE
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.engine.prompts.warnings import INSUFFICIENT, read_warnings
@@ -109,7 +110,7 @@ def _lacks_content(payload: AssemblyPayload) -> bool:
     """Tell whether no record is in it though its stage takes records, or a retry sent nothing."""
     assembly = payload.assembly
     if assembly.kind == Kind.SPACE:
-        return (assembly.stage or 0) >= 3 and not any(entry["kept"] for entry in payload.entries)
+        return (assembly.stage or 0) > HEADER_STAGE and not any(entry["kept"] for entry in payload.entries)
     return assembly.kind == Kind.RETRY and not payload.text
 
 

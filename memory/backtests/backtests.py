@@ -10,6 +10,7 @@ from django.utils import timezone
 from contextopt.assemblies.replay.cost import replayed_sizes
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly, shown_records
+from contextopt.engine.prompts.config import LAST_RECORDS_STAGE
 from contextopt.engine.text.errors import EngineError
 from contextopt.errors import Conflict, ContextoptError, ServiceUnavailable
 from contextopt.locks import Lock, hold_space
@@ -146,7 +147,7 @@ def _outcome(row: BacktestRow, again: Replay, evidence: frozenset[int]) -> dict[
     return {
         "tokens_after": tokens,
         "change": abs(tokens - row.tokens_before),
-        "empty_after": again.result.stage >= 3 and not again.result.stats.records_included,
+        "empty_after": again.result.stage >= LAST_RECORDS_STAGE and not again.result.stats.records_included,
         "is_reconstructed": again.is_reconstructed,
         "added": again.added,
         "removed": again.removed,

@@ -14,7 +14,7 @@ from contextopt.assemblies.replay.material import Material, NotReplayable, load_
 from contextopt.assemblies.verify import read_config
 from contextopt.engine import ContextConfig
 from contextopt.engine.prompts.assembly import NOT_LOADED
-from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, SEARCH_STAGE
+from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
 from contextopt.engine.prompts.scoring import Scored, frequency, rank, recency
 from contextopt.engine.prompts.values import DateRange
@@ -236,10 +236,11 @@ class _Case:
     def _outside(self, date: datetime, *, is_pinned: bool) -> str:
         """Say how the date misses the window; an empty text if it does not."""
         as_of, is_asked = self.assembly.as_of, bool(self.payload.request.get("query"))
-        stage = self.config.stage if is_asked else min(self.config.stage, SEARCH_STAGE - 1)
-        days = self.config.replace(stage=stage).window_in_force if stage > LAST_RECORDS_STAGE else None
+        config = self.config if is_asked else self.config.without_question()
+        has_window = config.stage > LAST_RECORDS_STAGE
+        days = config.window_in_force if has_window else None
         window = DateRange.ending_at(as_of, days)
-        if date in window or (is_pinned and stage > LAST_RECORDS_STAGE):
+        if date in window or (is_pinned and has_window):
             return ""
         if date > window.end:
             return f"It is dated {_day(date)}, after {_day(as_of)}, the moment of this context."

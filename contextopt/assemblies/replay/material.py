@@ -70,8 +70,7 @@ class Material:
         return self.at_stage(self.config)
 
     def at_stage(self, config: ContextConfig) -> ContextConfig:
-        is_asked = self.givens.is_asked
-        return config if is_asked or config.stage < 5 else config.replace(stage=4)
+        return config if self.givens.is_asked else config.without_question()
 
     def candidates(self, tokenizer: Tokenizer) -> Candidates:
         """Return exactly what the engine was given, counted with the tokenizer."""

@@ -143,8 +143,8 @@ def assemble(
     """
     if baseline is not None:
         check_distinct("baseline", baseline)
-    if config.stage == SEARCH_STAGE and query is None:
-        config = config.replace(stage=SCORED_STAGE)
+    if query is None:
+        config = config.without_question()
     request = _Request(space, config, utc("now", now), tokenizer, query, sight)
     allocation = allocate(config, system_tokens, history_tokens, carried_tokens=sight.tokens)
     budget_tokens = allocation.context - sight.tokens

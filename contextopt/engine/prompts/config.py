@@ -111,6 +111,10 @@ class ContextConfig:
         """Return the record limit of this stage; None for no limit. Stage 5 has its own limit."""
         return self.question_max_records if self.stage == SEARCH_STAGE else self.max_records
 
+    def without_question(self) -> Self:
+        """Return the settings in force when nothing is asked: stage 5 then works as stage 4."""
+        return self.replace(stage=SCORED_STAGE) if self.stage == SEARCH_STAGE else self
+
     def context_share(self, stage: int) -> int:
         """Return the maximum tokens of the context in this stage."""
         return self.stage3_context_tokens if stage == LAST_RECORDS_STAGE else self.context_tokens

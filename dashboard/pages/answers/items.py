@@ -8,6 +8,7 @@ from django.db.models.functions import Length
 from django.http import HttpRequest
 
 from contextopt.assemblies.verify import read_config
+from contextopt.engine.prompts.config import SEARCH_STAGE
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS
 from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record
 from dashboard.kit.ledgers import LedgerRow, find_titles, read_ledger
@@ -91,7 +92,8 @@ def _given_rows(
     entries = payload.entries
     shown = sorted(entries, key=lambda entry: not entry["kept"])[:ROWS_SHOWN]
     rows = read_ledger(shown, payload.ledger["order"], payload.config, find_titles(shown, assembly.team_id))
-    limit = read_config(payload.config).question_notes_chars if assembly.stage == 5 else EXCERPT_CHARS
+    is_search = assembly.stage == SEARCH_STAGE
+    limit = read_config(payload.config).question_notes_chars if is_search else EXCERPT_CHARS
     cut = _longer_than(limit, [row.id for row in rows if row.is_kept])
     given = tuple(GivenRow(row, limit if row.id in cut else None, row.id in related) for row in rows)
     return given, len(entries) - len(shown)

@@ -15,6 +15,7 @@ from contextopt.engine.prompts.config import (
     LAST_RECORDS_STAGE,
     MAX_STRICTNESS,
     MIN_RECORD_TOKENS,
+    SCORED_STAGE,
     SEARCH_STAGE,
 )
 from contextopt.limits import TOKENS_MAX
@@ -40,7 +41,7 @@ SHARED = ("recency_weight", "frequency_weight")
 FIELDS = {
     HEADER_STAGE: (),
     LAST_RECORDS_STAGE: ("stage3_context_tokens", "max_records", "record_order"),
-    SEARCH_STAGE - 1: ("context_tokens", "window_days", "max_records", *SHARED, "record_order"),
+    SCORED_STAGE: ("context_tokens", "window_days", "max_records", *SHARED, "record_order"),
     SEARCH_STAGE: (
         "context_tokens", "budget_mode", "adaptive_strictness", "question_window_days",
         "question_max_records", "question_record_tokens", "semantic_weight", "lexical_weight",
@@ -74,7 +75,7 @@ class WhatIfForm(InputForm[SettingsIn]):
     record_order = forms.ChoiceField(choices=RECORD_ORDERS)
 
     def __init__(self, data: Mapping[str, Any], *, config: ContextConfig, is_asked: bool) -> None:
-        names = FIELDS[config.stage if is_asked else min(config.stage, SEARCH_STAGE - 1)]
+        names = FIELDS[config.stage if is_asked else config.without_question().stage]
         initial = {name: _plain(getattr(config, name)) for name in names} | {
             "window_days": str(config.window_days or ALL)
         }
