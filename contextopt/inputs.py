@@ -13,9 +13,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.errors import FieldProblem
 from contextopt.faults import WHOLE_INPUT, describe_faults
-from contextopt.limits import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX, TOKENS_MAX
+from contextopt.limits import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX
 
 QUERY_MAX = 10_000
 METADATA_DEPTH_MAX = 20
@@ -138,7 +139,7 @@ Moment = Annotated[datetime, BeforeValidator(read_moment), AfterValidator(check_
 Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
 Id = Annotated[int, Field(ge=1, le=BIGINT_MAX), NUMBER]
 BigInt = Annotated[int, Field(ge=-(2**63), le=BIGINT_MAX), NUMBER]
-Tokens = Annotated[int, Field(ge=0, le=TOKENS_MAX), NUMBER]
+Tokens = Annotated[int, Field(ge=0, le=MAX_PART_TOKENS), NUMBER]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]
 Name = Annotated[Text, Field(max_length=NAME_MAX), AfterValidator(refuse_blank)]

@@ -6,5 +6,3 @@ NAME_MAX = 120
 METADATA_MAX_BYTES = 65_536
 DATE_MIN = datetime(1900, 1, 1, tzinfo=UTC)
 DATE_MAX = datetime(2999, 12, 31, tzinfo=UTC)
-
-TOKENS_MAX = 200_000

@@ -4,10 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from contextopt.engine.prompts.config import SCORED_STAGE, SEARCH_STAGE
+from contextopt.engine.prompts.config import MAX_TOTAL_TOKENS, SCORED_STAGE, SEARCH_STAGE
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Share, Slug, Text, Tokens, Weight
-from contextopt.limits import TOKENS_MAX
-from contextopt.spaces.inputs import MaxRecords, NotesChars, RecordTokens, Strictness, WindowDays
+from contextopt.spaces.inputs import (
+    Encoding,
+    MaxRecords,
+    NotesChars,
+    RecordTokens,
+    ResponseTokens,
+    Strictness,
+    TotalTokens,
+    WindowDays,
+)
 
 PROMPT_TEXT_MAX = 1_000_000
 IN_SIGHT_MAX = 200
@@ -27,8 +35,8 @@ class PromptIn(Input):
     context_tokens: Tokens | None = None
     system_tokens: Tokens | None = None
     history_tokens: Tokens | None = None
-    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
+    response_tokens: ResponseTokens | None = None
+    total_tokens: TotalTokens | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
     semantic_weight: Weight | None = None
@@ -40,7 +48,7 @@ class PromptIn(Input):
     adaptive_strictness: Strictness | None = None
     notes_chars: NotesChars | None = None
     record_tokens: RecordTokens | None = None
-    encoding: Annotated[Text, Field(max_length=64)] | None = None
+    encoding: Encoding | None = None
     record_order: Literal["score", "stable"] | None = None
     system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
     history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
@@ -49,7 +57,7 @@ class PromptIn(Input):
     window_share: Share | None = None
     placement: Literal["system", "tail", "append", "auto"] | None = None
     in_sight: Annotated[list[Id], Field(max_length=IN_SIGHT_MAX)] = Field(default_factory=list)
-    carried_tokens: Annotated[int, Field(ge=0, le=4 * TOKENS_MAX), NUMBER] | None = None
+    carried_tokens: Annotated[int, Field(ge=0, le=MAX_TOTAL_TOKENS), NUMBER] | None = None
 
     @property
     def stage_in_force(self) -> int:

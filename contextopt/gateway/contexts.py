@@ -11,6 +11,7 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.placement.prices import list_price
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, SYSTEM, TAIL
+from contextopt.engine.prompts.config import MAX_PART_TOKENS, MAX_TOTAL_TOKENS
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.conversations import Plan, mark_of, place_of
@@ -20,13 +21,11 @@ from contextopt.gateway.models import MODEL_MAX, Keep, Reason
 from contextopt.gateway.protocols.prompts import Prompt, Splice, Turn
 from contextopt.gateway.protocols.spans import Span
 from contextopt.inputs import QUERY_MAX, make_storable
-from contextopt.limits import TOKENS_MAX
 from contextopt.locks import unless_deleted
 from contextopt.search.embedders.choice import WORDLLAMA, configured_embedder, get_embedder
 from contextopt.search.hybrid import prepare_query
 from contextopt.telemetry.spans import Parent, inside
 
-TOTAL_MAX = 4 * TOKENS_MAX
 # Each is logged at once, unless the database is slow.
 COMPOSED_MAX = 200
 
@@ -91,8 +90,8 @@ class PromptTask:
             conversation=f"gateway:{self.name}",
             placement=placement,  # type: ignore[arg-type]  # a check constraint holds its values
             in_sight=in_sight if placement in {APPEND, AUTO} else [],
-            system_tokens=min(sizes.system, TOKENS_MAX),
-            history_tokens=min(sizes.history, TOKENS_MAX),
+            system_tokens=min(sizes.system, MAX_PART_TOKENS),
+            history_tokens=min(sizes.history, MAX_PART_TOKENS),
             total_tokens=self._total(),
         )
         return decide_space(team_id=self.admission.key.team_id, request=request, actor=self.admission.actor)
@@ -107,7 +106,7 @@ class PromptTask:
         if settings["total_tokens"] is not None or is_within:
             return None
         own: int = settings["response_tokens"] + settings["context_tokens"] * (1 + CARRIED_TIMES)
-        return min(max(system, sizes.system) + max(history, sizes.history) + own, TOTAL_MAX)
+        return min(max(system, sizes.system) + max(history, sizes.history) + own, MAX_TOTAL_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)

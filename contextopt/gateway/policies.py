@@ -7,9 +7,9 @@ from django.db import transaction
 from pydantic import Field
 
 from contextopt.assemblies.candidates import SpaceInForce
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.gateway.models import GatewayPolicy
 from contextopt.inputs import Input
-from contextopt.limits import TOKENS_MAX
 from contextopt.locks import hold_space
 from contextopt.people.audit import list_events, note_event
 from contextopt.people.models import AuditEvent
@@ -25,7 +25,7 @@ class PolicyPatch(Input):
     insert_percent: Annotated[int, Field(ge=0, le=100)] = 100
     placement: Literal["auto", "system", "tail", "append"] = "auto"
     keep: Literal["sizes", "question", "all"] = "sizes"
-    history_tokens: Annotated[int, Field(ge=1, le=TOKENS_MAX)] | None = None
+    history_tokens: Annotated[int, Field(ge=1, le=MAX_PART_TOKENS)] | None = None
 
 
 def read_policy(space: Space | SpaceInForce) -> GatewayPolicy:

@@ -12,19 +12,31 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 from django.utils import timezone
 
-from contextopt.engine.prompts.config import MAX_STRICTNESS, MIN_RECORD_TOKENS
+from contextopt.engine.prompts.config import (
+    MAX_ENCODING_CHARS,
+    MAX_NOTES_CHARS,
+    MAX_PART_TOKENS,
+    MAX_RECORD_LIMIT,
+    MAX_STRICTNESS,
+    MAX_TOTAL_TOKENS,
+    MAX_WINDOW_DAYS,
+    MIN_RECORD_TOKENS,
+    MIN_RESPONSE_TOKENS,
+)
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
-from contextopt.limits import TOKENS_MAX
 from contextopt.locks import hold_space
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.spaces.inputs import ConfigIn, SettingsIn
 from contextopt.spaces.models import Space
 
 WINDOW_CHOICES = [(7, "7 days"), (14, "14 days"), (30, "30 days"), (None, "All")]
-BUDGET_MODES = [("fixed", "Fixed: fill the budget"), ("adaptive", "Adaptive: stop at what helps little")]
-RECORD_ORDERS = [("score", "By score"), ("stable", "Stable: oldest first")]
+BUDGET_MODE_CHOICES = [
+    ("fixed", "Fixed: fill the budget"),
+    ("adaptive", "Adaptive: stop at what helps little"),
+]
+RECORD_ORDER_CHOICES = [("score", "By score"), ("stable", "Stable: oldest first")]
 # Settings whose null means "all".
 ALL_ALLOWED = (
     "window_days", "question_window_days", "question_max_records", "question_notes_chars",
@@ -45,7 +57,7 @@ settings_proposed = Signal()
 
 def _size(default: int, *, low: int = 0) -> Any:
     return models.PositiveIntegerField(
-        default=default, validators=[MinValueValidator(low), MaxValueValidator(TOKENS_MAX)]
+        default=default, validators=[MinValueValidator(low), MaxValueValidator(MAX_PART_TOKENS)]
     )
 
 
@@ -126,36 +138,39 @@ class ContextConfig(models.Model):
     is_draft = models.BooleanField(default=False, db_default=False)
     window_days = models.PositiveSmallIntegerField(choices=WINDOW_CHOICES, default=14, null=True, blank=True)
     max_records = models.PositiveSmallIntegerField(
-        default=20, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
+        default=20, validators=[MinValueValidator(1), MaxValueValidator(MAX_RECORD_LIMIT)]
     )
     recency_weight = _weight("0.7")
     frequency_weight = _weight("0.3")
     system_tokens = _size(800)
     history_tokens = _size(1_000)
-    response_tokens = _size(1_000, low=1_000)
+    response_tokens = _size(1_000, low=MIN_RESPONSE_TOKENS)
     context_tokens = _size(2_000)
     stage3_context_tokens = _size(4_000)
     total_tokens = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1_000), MaxValueValidator(4 * TOKENS_MAX)],
+        null=True, blank=True,
+        validators=[MinValueValidator(MIN_RESPONSE_TOKENS), MaxValueValidator(MAX_TOTAL_TOKENS)],
         help_text="Leave blank for the sum of the four parts.",
     )  # fmt: skip
-    encoding = models.CharField(max_length=64, default="cl100k_base")
-    record_order = models.CharField(max_length=8, choices=RECORD_ORDERS, default="score")
+    encoding = models.CharField(max_length=MAX_ENCODING_CHARS, default="cl100k_base")
+    record_order = models.CharField(max_length=8, choices=RECORD_ORDER_CHOICES, default="score")
     # Used at stage 5, which ranks by the question and not by date.
     semantic_weight = _weight("9")
     lexical_weight = _weight("4")
     neighbour_share = _weight("0.4", high=1)
     date_weight = _weight("3")
     who_weight = _weight("4")
-    question_window_days = _limit(3_650)
-    question_max_records = _limit(1_000)
-    question_notes_chars = _limit(100_000)
+    question_window_days = _limit(MAX_WINDOW_DAYS)
+    question_max_records = _limit(MAX_RECORD_LIMIT)
+    question_notes_chars = _limit(MAX_NOTES_CHARS)
     question_record_tokens = models.PositiveIntegerField(
         null=True, blank=True, default=120,
-        validators=[MinValueValidator(MIN_RECORD_TOKENS), MaxValueValidator(TOKENS_MAX)],
+        validators=[MinValueValidator(MIN_RECORD_TOKENS), MaxValueValidator(MAX_PART_TOKENS)],
         help_text="Leave blank for a quarter of the context.",
     )  # fmt: skip
-    budget_mode = models.CharField(max_length=8, choices=BUDGET_MODES, default="fixed", db_default="fixed")
+    budget_mode = models.CharField(
+        max_length=8, choices=BUDGET_MODE_CHOICES, default="fixed", db_default="fixed"
+    )
     adaptive_strictness = _weight("0", low=-MAX_STRICTNESS, high=MAX_STRICTNESS, db_default=Decimal(0))
     note = models.CharField(max_length=200, blank=True)
     created_by = models.CharField(max_length=160, blank=True)
@@ -172,9 +187,11 @@ class ContextConfig(models.Model):
             ),
             models.CheckConstraint(condition=Q(window_days__in=[7, 14, 30]), name="config_window"),
             models.CheckConstraint(
-                condition=Q(max_records__gte=1, max_records__lte=1_000), name="config_max_records"
+                condition=Q(max_records__gte=1, max_records__lte=MAX_RECORD_LIMIT), name="config_max_records"
             ),
-            models.CheckConstraint(condition=Q(response_tokens__gte=1_000), name="config_response"),
+            models.CheckConstraint(
+                condition=Q(response_tokens__gte=MIN_RESPONSE_TOKENS), name="config_response"
+            ),
             models.CheckConstraint(
                 condition=Q(recency_weight__gte=0, recency_weight__lte=10)
                 & Q(frequency_weight__gte=0, frequency_weight__lte=10)

@@ -5,7 +5,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.engine.prompts.config import MAX_STRICTNESS, MIN_RECORD_TOKENS
+from contextopt.engine.prompts.config import (
+    MAX_ENCODING_CHARS,
+    MAX_NOTES_CHARS,
+    MAX_PART_TOKENS,
+    MAX_RECORD_LIMIT,
+    MAX_STRICTNESS,
+    MAX_TOTAL_TOKENS,
+    MAX_WINDOW_DAYS,
+    MIN_RECORD_TOKENS,
+    MIN_RESPONSE_TOKENS,
+)
 from contextopt.inputs import (
     NUMBER,
     BigInt,
@@ -20,7 +30,7 @@ from contextopt.inputs import (
     Weight,
     refuse_blank,
 )
-from contextopt.limits import DATE_MIN, TOKENS_MAX
+from contextopt.limits import DATE_MIN
 from contextopt.spaces import models as limits
 
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
@@ -87,26 +97,30 @@ class RecordPatch(Input):
     language: Language = "en"
 
 
-WindowDays = Annotated[int, Field(ge=1, le=3_650), NUMBER] | Literal["all"]
-NotesChars = Annotated[int, Field(ge=1, le=100_000), NUMBER] | Literal["all"]
+WindowDays = Annotated[int, Field(ge=1, le=MAX_WINDOW_DAYS), NUMBER] | Literal["all"]
+NotesChars = Annotated[int, Field(ge=1, le=MAX_NOTES_CHARS), NUMBER] | Literal["all"]
 Strictness = Annotated[Decimal, Field(ge=-MAX_STRICTNESS, le=MAX_STRICTNESS, decimal_places=3)]
-RecordTokens = Annotated[int, Field(ge=MIN_RECORD_TOKENS, le=TOKENS_MAX), NUMBER] | Literal["all"]
-MaxRecords = Annotated[int, Field(ge=1, le=1_000), NUMBER] | Literal["all"]
+RecordTokens = Annotated[int, Field(ge=MIN_RECORD_TOKENS, le=MAX_PART_TOKENS), NUMBER] | Literal["all"]
+RecordLimit = Annotated[int, Field(ge=1, le=MAX_RECORD_LIMIT), NUMBER]
+MaxRecords = RecordLimit | Literal["all"]
+ResponseTokens = Annotated[int, Field(ge=MIN_RESPONSE_TOKENS, le=MAX_PART_TOKENS), NUMBER]
+TotalTokens = Annotated[int, Field(ge=MIN_RESPONSE_TOKENS, le=MAX_TOTAL_TOKENS), NUMBER]
+Encoding = Annotated[Text, Field(max_length=MAX_ENCODING_CHARS)]
 
 
 class SettingsIn(Input):
     """Settings of a space. Fields you omit keep their value."""
 
     window_days: Literal[7, 14, 30, "all"] | None = None
-    max_records: Annotated[int, Field(ge=1, le=1_000), NUMBER] | None = None
+    max_records: RecordLimit | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
     system_tokens: Tokens | None = None
     history_tokens: Tokens | None = None
-    response_tokens: Annotated[int, Field(ge=1_000, le=TOKENS_MAX), NUMBER] | None = None
+    response_tokens: ResponseTokens | None = None
     context_tokens: Tokens | None = None
     stage3_context_tokens: Tokens | None = None
-    total_tokens: Annotated[int, Field(ge=1_000, le=4 * TOKENS_MAX), NUMBER] | None = None
+    total_tokens: TotalTokens | None = None
     semantic_weight: Weight | None = None
     lexical_weight: Weight | None = None
     neighbour_share: Share | None = None
@@ -118,7 +132,7 @@ class SettingsIn(Input):
     question_max_records: MaxRecords | None = None
     question_notes_chars: NotesChars | None = None
     question_record_tokens: RecordTokens | None = None
-    encoding: Annotated[Text, Field(max_length=64)] | None = None
+    encoding: Encoding | None = None
     record_order: Literal["score", "stable"] | None = None
 
 

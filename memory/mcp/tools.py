@@ -10,8 +10,8 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.conversations import held_blocks
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.engine.placement.choice import APPEND
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
-from contextopt.limits import TOKENS_MAX
 from contextopt.lookups import find_one
 from contextopt.models import Assembly
 from contextopt.spaces.inputs import Tags, Title, Type
@@ -33,7 +33,7 @@ RESULTS_MAX = 50
 
 Space = Annotated[Slug, Field(description="slug of the space")]
 MaxTokens = Annotated[
-    int, Field(ge=TOKENS_MIN, le=TOKENS_MAX, description="limit of the whole result"), NUMBER
+    int, Field(ge=TOKENS_MIN, le=MAX_PART_TOKENS, description="limit of the whole result"), NUMBER
 ]
 
 

@@ -8,9 +8,9 @@ from contextopt.assemblies.assemble import DecidedContext, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.engine.agents.steps import LeftOut
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.engine.prompts.truncation import OVER_BUDGET
 from contextopt.inputs import QUERY_MAX
-from contextopt.limits import TOKENS_MAX
 from memory.steps.found import Found
 
 
@@ -48,7 +48,7 @@ def find_records(
     request = AssemblyIn(
         space=space,
         query=task[:QUERY_MAX],
-        context_tokens=min(tokens, TOKENS_MAX),
+        context_tokens=min(tokens, MAX_PART_TOKENS),
         as_of=as_of,
         encoding=encoding,
     )

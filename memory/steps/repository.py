@@ -8,10 +8,10 @@ from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.steps import LeftOut
 from contextopt.engine.code.graph import decode
 from contextopt.engine.code.packing import FULL, PATH
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.engine.prompts.truncation import OVER_BUDGET
 from contextopt.engine.text.counters import Counter
 from contextopt.engine.text.marks import marked_block
-from contextopt.limits import TOKENS_MAX
 from contextopt.models import Repository, RepositoryFile
 from contextopt.repositories.inputs import LIMIT_MAX, TASK_MAX, RelevantIn
 from contextopt.repositories.outlines import join_manifests, outline_tree, read_manifests
@@ -66,7 +66,7 @@ def find_files(
     Raises:
         Conflict: the repository changes faster than it can be read.
     """
-    budget = min(int(tokens * UNMARKED), TOKENS_MAX)
+    budget = min(int(tokens * UNMARKED), MAX_PART_TOKENS)
     request = RelevantIn(task=task[:TASK_MAX], budget=budget, limit=LIMIT_MAX, encoding=encoding)
     relevant = rank_repository(repository, request)
     modes = {file.path: file.mode for file in relevant.packed.files if file.mode != PATH}

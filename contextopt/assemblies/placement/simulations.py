@@ -12,8 +12,8 @@ from contextopt.assemblies.placement.prices import cache_prices
 from contextopt.assemblies.placement.rehearsal import Outcome, Rehearsal, load_rehearsal, rehearse
 from contextopt.assemblies.placement.scripts import ConversationFileIn, DatedRecordIn, QuestionIn, Script
 from contextopt.engine.placement.prices import CachePrices
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.inputs import NUMBER, Text
-from contextopt.limits import TOKENS_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.models import Space
@@ -40,7 +40,7 @@ class SimulationIn(ConversationFileIn):
 
     records: Annotated[list[DatedRecordIn], Field(min_length=1, max_length=RECORDS_MAX)]
     turns: Annotated[list[QuestionIn], Field(min_length=1, max_length=TURNS_MAX)]
-    context_tokens: Annotated[int, Field(ge=1, le=TOKENS_MAX), NUMBER] = CONTEXT_TOKENS
+    context_tokens: Annotated[int, Field(ge=1, le=MAX_PART_TOKENS), NUMBER] = CONTEXT_TOKENS
     model: Annotated[Text, Field(max_length=MODEL_MAX)] = ""
 
     def to_script(self) -> Script:

@@ -8,9 +8,9 @@ from django.core.management.base import CommandParser
 
 from contextopt.assemblies.placement.scripts import Script, parse_scripts
 from contextopt.assemblies.placement.simulations import CONTEXT_TOKENS, TURNS, simulate
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import InvalidInput
-from contextopt.limits import TOKENS_MAX
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, invalid_option, team_of
 from contextopt.management.upkeep import make_searchable
 from contextopt.search import registry
@@ -42,8 +42,8 @@ class Command(ReportingCommand):
         )
 
     def run(self, options: Mapping[str, Any]) -> int:
-        if not 1 <= options["context_tokens"] <= TOKENS_MAX:
-            raise InvalidInput.of("--context-tokens", f"must be from 1 to {TOKENS_MAX:,}")
+        if not 1 <= options["context_tokens"] <= MAX_PART_TOKENS:
+            raise InvalidInput.of("--context-tokens", f"must be from 1 to {MAX_PART_TOKENS:,}")
         if options["turns"] < 1:
             raise InvalidInput.of("--turns", "must be at least 1")
         outcomes = simulate(

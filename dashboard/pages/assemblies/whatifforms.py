@@ -13,13 +13,15 @@ from contextopt.engine import ContextConfig
 from contextopt.engine.prompts.config import (
     HEADER_STAGE,
     LAST_RECORDS_STAGE,
+    MAX_PART_TOKENS,
+    MAX_RECORD_LIMIT,
     MAX_STRICTNESS,
+    MAX_WINDOW_DAYS,
     MIN_RECORD_TOKENS,
     SCORED_STAGE,
     SEARCH_STAGE,
 )
-from contextopt.limits import TOKENS_MAX
-from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS
+from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODE_CHOICES, RECORD_ORDER_CHOICES
 from contextopt.spaces.inputs import SettingsIn
 from dashboard.kit.forms import InputForm
 from dashboard.templatetags.figures import setting_words
@@ -54,17 +56,17 @@ class WhatIfForm(InputForm[SettingsIn]):
     """The settings of one stage. Only changed ones are tried, so the others stay what they were."""
 
     input_type = SettingsIn
-    context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=TOKENS_MAX)
-    stage3_context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=TOKENS_MAX)
+    context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=MAX_PART_TOKENS)
+    stage3_context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=MAX_PART_TOKENS)
     budget_mode = forms.ChoiceField(
-        label="Budget", choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES]
+        label="Budget", choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODE_CHOICES]
     )
     adaptive_strictness = _weight("Strictness", MAX_STRICTNESS, -MAX_STRICTNESS)
     window_days = forms.ChoiceField(label="Date window")
-    question_window_days = _limit("Date window with a question (days)", 1, 3_650)
-    max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=1_000)
-    question_max_records = _limit("Record limit with a question", 1, 1_000)
-    question_record_tokens = _limit("Record size (tokens)", MIN_RECORD_TOKENS, TOKENS_MAX)
+    question_window_days = _limit("Date window with a question (days)", 1, MAX_WINDOW_DAYS)
+    max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=MAX_RECORD_LIMIT)
+    question_max_records = _limit("Record limit with a question", 1, MAX_RECORD_LIMIT)
+    question_record_tokens = _limit("Record size (tokens)", MIN_RECORD_TOKENS, MAX_PART_TOKENS)
     semantic_weight = _weight("Meaning weight")
     lexical_weight = _weight("Words weight")
     neighbour_share = _weight("Neighbours", 1)
@@ -72,7 +74,7 @@ class WhatIfForm(InputForm[SettingsIn]):
     who_weight = _weight("Person weight")
     recency_weight = _weight("Recency weight")
     frequency_weight = _weight("Frequency weight")
-    record_order = forms.ChoiceField(choices=RECORD_ORDERS)
+    record_order = forms.ChoiceField(choices=RECORD_ORDER_CHOICES)
 
     def __init__(self, data: Mapping[str, Any], *, config: ContextConfig, is_asked: bool) -> None:
         names = FIELDS[config.stage if is_asked else config.without_question().stage]

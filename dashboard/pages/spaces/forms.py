@@ -5,11 +5,26 @@ from typing import Any
 
 from django import forms
 
-from contextopt.engine.prompts.config import MAX_STRICTNESS, MIN_RECORD_TOKENS
+from contextopt.engine.prompts.config import (
+    MAX_NOTES_CHARS,
+    MAX_PART_TOKENS,
+    MAX_RECORD_LIMIT,
+    MAX_STRICTNESS,
+    MAX_TOTAL_TOKENS,
+    MAX_WINDOW_DAYS,
+    MIN_RECORD_TOKENS,
+    MIN_RESPONSE_TOKENS,
+)
 from contextopt.engine.text.tokens import known_encodings
 from contextopt.inputs import Input
 from contextopt.models import ContextConfig, Record, Space
-from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODES, RECORD_ORDERS, SETTINGS, WINDOW_CHOICES
+from contextopt.spaces.configs import (
+    ALL_ALLOWED,
+    BUDGET_MODE_CHOICES,
+    RECORD_ORDER_CHOICES,
+    SETTINGS,
+    WINDOW_CHOICES,
+)
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField, PickedMomentField
@@ -98,20 +113,24 @@ class ConfigForm(InputForm[ConfigIn]):
         widget=forms.RadioSelect,
     )
     max_records = forms.IntegerField(
-        label="Record limit", min_value=1, max_value=1_000, help_text="Without a question."
+        label="Record limit", min_value=1, max_value=MAX_RECORD_LIMIT, help_text="Without a question."
     )
     recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
     frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
-    system_tokens = forms.IntegerField(label="System", min_value=0, max_value=200_000)
-    context_tokens = forms.IntegerField(label="Context", min_value=0, max_value=200_000)
-    history_tokens = forms.IntegerField(label="History", min_value=0, max_value=200_000)
-    response_tokens = forms.IntegerField(label="Response (minimum)", min_value=1_000, max_value=200_000)
-    stage3_context_tokens = forms.IntegerField(label="Context in stage 3", min_value=0, max_value=200_000)
+    system_tokens = forms.IntegerField(label="System", min_value=0, max_value=MAX_PART_TOKENS)
+    context_tokens = forms.IntegerField(label="Context", min_value=0, max_value=MAX_PART_TOKENS)
+    history_tokens = forms.IntegerField(label="History", min_value=0, max_value=MAX_PART_TOKENS)
+    response_tokens = forms.IntegerField(
+        label="Response (minimum)", min_value=MIN_RESPONSE_TOKENS, max_value=MAX_PART_TOKENS
+    )
+    stage3_context_tokens = forms.IntegerField(
+        label="Context in stage 3", min_value=0, max_value=MAX_PART_TOKENS
+    )
     total_tokens = forms.IntegerField(
         label="Total",
         required=False,
-        min_value=1_000,
-        max_value=2_000_000,
+        min_value=MIN_RESPONSE_TOKENS,
+        max_value=MAX_TOTAL_TOKENS,
         help_text="Leave blank for the sum of the four.",
     )
     semantic_weight = forms.DecimalField(
@@ -136,24 +155,24 @@ class ConfigForm(InputForm[ConfigIn]):
         label="Person", min_value=0, max_value=10, decimal_places=3,
         help_text="For records by the one person that the question names.",
     )  # fmt: skip
-    question_window_days = _limit("Date window with a question (days)", 3_650)
-    question_max_records = _limit("Record limit with a question", 1_000)
-    question_notes_chars = _limit("Notes limit (characters)", 100_000)
+    question_window_days = _limit("Date window with a question (days)", MAX_WINDOW_DAYS)
+    question_max_records = _limit("Record limit with a question", MAX_RECORD_LIMIT)
+    question_notes_chars = _limit("Notes limit (characters)", MAX_NOTES_CHARS)
     question_record_tokens = forms.IntegerField(
-        label="Record size (tokens)", required=False, min_value=MIN_RECORD_TOKENS, max_value=200_000,
+        label="Record size (tokens)", required=False, min_value=MIN_RECORD_TOKENS, max_value=MAX_PART_TOKENS,
         help_text="A longer record shows its best passages. Leave blank for a quarter of the context.",
     )  # fmt: skip
     encoding = forms.ChoiceField(choices=[(name, name) for name in known_encodings()])
     budget_mode = forms.ChoiceField(
         label="Budget",
-        choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODES],
+        choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODE_CHOICES],
         help_text="Adaptive sends only records that are worth their tokens.",
     )
     adaptive_strictness = forms.DecimalField(
         label="Strictness", min_value=-MAX_STRICTNESS, max_value=MAX_STRICTNESS, decimal_places=3,
         help_text="For adaptive budgets. Above 0, fewer records are worth their tokens; below 0, more.",
     )  # fmt: skip
-    record_order = forms.ChoiceField(choices=RECORD_ORDERS)
+    record_order = forms.ChoiceField(choices=RECORD_ORDER_CHOICES)
     note = forms.CharField(
         required=False, max_length=200, help_text="Reason for the change, shown in the history."
     )
