@@ -72,5 +72,5 @@ class HandoffSettingsAdmin(RulesAdmin):
     def save_model(
         self, request: HttpRequest, obj: HandoffSettings, form: "ModelForm[HandoffSettings]", change: bool
     ) -> None:
-        obj.updated_by = actor(request)[:160]
+        obj.updated_by = actor(request)
         super().save_model(request, obj, form, change)

@@ -89,7 +89,7 @@ class RetrySettingsAdmin(RulesAdmin):
     def save_model(
         self, request: HttpRequest, obj: RetrySettings, form: "ModelForm[RetrySettings]", change: bool
     ) -> None:
-        obj.updated_by = actor(request)[:160]
+        obj.updated_by = actor(request)
         super().save_model(request, obj, form, change)
 
 
@@ -108,5 +108,5 @@ class StandingDocumentAdmin(RulesAdmin):
         self, request: HttpRequest, obj: StandingDocument, form: "ModelForm[StandingDocument]", change: bool
     ) -> None:
         if not change:
-            obj.created_by = actor(request)[:160]
+            obj.created_by = actor(request)
         super().save_model(request, obj, form, change)

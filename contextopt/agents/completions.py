@@ -8,6 +8,7 @@ from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from contextopt.agents.models import Task
+from contextopt.limits import ACTOR_MAX
 from contextopt.people.models import Team
 
 LEARN_TRIES_MAX = 20
@@ -36,7 +37,7 @@ class Completion(models.Model):
     error = models.TextField(blank=True, max_length=2_000)
     learned = models.JSONField(null=True, blank=True)
     learned_at = models.DateTimeField(null=True, blank=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = CompletionQuerySet.as_manager()

@@ -27,6 +27,7 @@ from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.marks import unmark
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Text, check_json, has_surrogate, refuse_blank
+from contextopt.limits import MODEL_MAX
 
 ERROR_MAX = 2_000_000
 PLAN_MAX = 100_000
@@ -112,7 +113,7 @@ Files = Annotated[dict[str, str | None], AfterValidator(check_files), BeforeVali
 Phase = Annotated[Text, Field(min_length=1, max_length=PHASE_MAX), AfterValidator(refuse_blank)]
 CounterName = Literal["tokenizer", "heuristic"]
 Encoding = Annotated[Text, Field(min_length=1, max_length=64)]
-Model = Annotated[Text, Field(max_length=120)]
+Model = Annotated[Text, Field(max_length=MODEL_MAX)]
 Receiver = Annotated[Text, Field(min_length=1, max_length=limits.RECEIVER_MAX), AfterValidator(refuse_blank)]
 PlanText = Annotated[Text, Field(max_length=PLAN_MAX)]
 Step = Annotated[

@@ -17,6 +17,7 @@ from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS, UNSENT_ACTIONS, percent_of
 from contextopt.inputs import read_digits
+from contextopt.limits import ACTOR_MAX
 from contextopt.people.models import Team
 
 models.CharField.register_lookup(Length)
@@ -104,7 +105,7 @@ class Task(models.Model):
     # When it entered each later phase.
     design_at = models.DateTimeField(null=True, blank=True)
     implementation_at = models.DateTimeField(null=True, blank=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(auto_now=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -210,7 +211,7 @@ class Attempt(models.Model):
     changed_files = models.PositiveIntegerField(default=0)
     encoding = models.CharField(max_length=64)
     assembly = models.OneToOneField(Assembly, models.DB_SET_NULL, null=True, related_name="attempt")
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = AttemptQuerySet.as_manager()
@@ -362,7 +363,7 @@ class PhaseProfile(models.Model):
         help_text=f"Comma-separated: {', '.join(FIELDS)}. The task is always sent.",
     )
     note = models.CharField(max_length=200, blank=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = PhaseProfileQuerySet.as_manager()

@@ -165,7 +165,7 @@ def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
     fields = {
         "description": data.description,
         "repository": data.repository,
-        "created_by": actor[:160],
+        "created_by": actor,
         "expires_at": files_expiry(),
     }
     with transaction.atomic():
@@ -341,7 +341,7 @@ def _store_attempt(
         changed_files=len(plan.context.changed_files),
         encoding=retry.counter.name,
         assembly=assembly,
-        created_by=actor[:160],
+        created_by=actor,
         created_at=now,
     )
 

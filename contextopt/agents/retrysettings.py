@@ -10,6 +10,7 @@ from contextopt.agents.inputs import RetryLimitsIn
 from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS, UNCUT, DeltaLimits
 from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
 from contextopt.engine.agents.retries import RetryLimits
+from contextopt.limits import ACTOR_MAX
 from contextopt.people.models import Team
 
 _DEFAULTS = RetryLimits()
@@ -36,7 +37,7 @@ class RetrySettings(models.Model):
     diff_characters = _limit(
         _DEFAULTS.deltas.max_chars, MIN_CHARS, MAX_DIFF_CHARS, "Maximum characters of each file's change."
     )
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_by = models.CharField(max_length=ACTOR_MAX, blank=True, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -11,6 +11,7 @@ from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.models import REPOSITORY_MAX, STANDING_CONTENT_MAX, STANDING_TITLE_MAX
 from contextopt.engine.agents import steps
 from contextopt.errors import Conflict
+from contextopt.limits import ACTOR_MAX
 from contextopt.lookups import find_one
 from contextopt.people.audit import note_event
 from contextopt.people.models import Team
@@ -38,7 +39,7 @@ class StandingDocument(models.Model):
     repository = models.CharField(max_length=REPOSITORY_MAX, help_text="name of the repository")
     title = models.CharField(max_length=STANDING_TITLE_MAX)
     content = models.TextField(max_length=STANDING_CONTENT_MAX)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -88,7 +89,7 @@ def attach_document(*, team: Team, data: StandingDocumentIn, actor: str) -> Atta
     is_new = document is None
     if document is None:
         document = StandingDocument(team=team, repository=data.repository, title=data.title)
-        document.created_by = actor[:160]
+        document.created_by = actor
     document.content = data.content
     document.save()
     note_event(

@@ -16,7 +16,7 @@ from contextopt.api.protocol.problems import FieldError, errors_of
 from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
-from contextopt.assemblies.models import EMPTY
+from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.prompts.warnings import WarningJson, warnings_json
 from contextopt.engine.text.errors import EngineError
@@ -282,7 +282,7 @@ class AssemblyQuery(PageQuery):
     space: Slug | None = None
     stage: Annotated[int | None, Field(ge=2, le=5)] = None
     kind: Literal["space", "phase", "retry", "handoff", "hint", "agent"] | None = None
-    conversation: Annotated[Text | None, Field(max_length=200)] = None
+    conversation: Annotated[Text | None, Field(max_length=CONVERSATION_MAX)] = None
     sha256: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the text.")] = None
     truncated: bool | None = None
     empty: Annotated[

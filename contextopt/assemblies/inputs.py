@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from contextopt.assemblies.models import CONVERSATION_MAX
 from contextopt.engine.prompts.config import MAX_TOTAL_TOKENS, SCORED_STAGE, SEARCH_STAGE
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Share, Slug, Text, Tokens, Weight
+from contextopt.limits import MODEL_MAX
 from contextopt.spaces.inputs import (
     Encoding,
     MaxRecords,
@@ -52,8 +54,8 @@ class PromptIn(Input):
     record_order: Literal["score", "stable"] | None = None
     system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
     history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
-    conversation: Annotated[Text, Field(max_length=200)] = ""
-    model: Annotated[Text, Field(max_length=120)] = ""
+    conversation: Annotated[Text, Field(max_length=CONVERSATION_MAX)] = ""
+    model: Annotated[Text, Field(max_length=MODEL_MAX)] = ""
     window_share: Share | None = None
     placement: Literal["system", "tail", "append", "auto"] | None = None
     in_sight: Annotated[list[Id], Field(max_length=IN_SIGHT_MAX)] = Field(default_factory=list)

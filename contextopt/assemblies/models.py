@@ -10,12 +10,14 @@ from django.db.models.functions import Now
 from contextopt.assemblies.ledgers import EntryJson, unpack_entries
 from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, read_warnings
+from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.models import Space
 
 # Users, keys and commands have other names, so only the demo can have written these rows.
 DEMO_ACTOR = "demo"
+CONVERSATION_MAX = 200
 
 
 class Kind(models.TextChoices):
@@ -118,9 +120,9 @@ class Assembly(models.Model):
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.SPACE)
     stage = models.PositiveSmallIntegerField(null=True)
     phase = models.CharField(max_length=64, blank=True)
-    model = models.CharField(max_length=120, blank=True)
-    conversation = models.CharField(max_length=200, blank=True)
-    actor = models.CharField(max_length=160, blank=True)
+    model = models.CharField(max_length=MODEL_MAX, blank=True)
+    conversation = models.CharField(max_length=CONVERSATION_MAX, blank=True)
+    actor = models.CharField(max_length=ACTOR_MAX, blank=True)
     as_of = models.DateTimeField()
     created_at = models.DateTimeField(db_default=Now())
     records_filtered = models.PositiveIntegerField(default=0)

@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.chat.models import CONVERSATION_TITLE_MAX, MESSAGE_MAX, MODEL_MAX
+from contextopt.chat.models import CONVERSATION_TITLE_MAX, MESSAGE_MAX
 from contextopt.inputs import Input, Slug, Text, refuse_blank
+from contextopt.limits import MODEL_MAX
 
 
 class ConversationIn(Input):

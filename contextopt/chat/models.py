@@ -10,12 +10,12 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from contextopt.assemblies.models import Assembly
+from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.models import Space
 
 CONVERSATION_TITLE_MAX = 120
 MESSAGE_MAX = 100_000
-MODEL_MAX = 120
 ERROR_MAX = 300
 IDEMPOTENCY_KEY_MAX = 64
 
@@ -39,7 +39,7 @@ class Conversation(models.Model):
     model = models.CharField(
         max_length=MODEL_MAX, blank=True, help_text="Leave blank to use the endpoint's default."
     )
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     # The time of the last message, by which lists are sorted.
     active_at = models.DateTimeField(default=timezone.now)
@@ -135,7 +135,7 @@ class Message(models.Model):
         null=True, help_text="found in its cache, as the endpoint says"
     )
     duration_ms = models.FloatField(null=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     answered_at = models.DateTimeField(null=True)
 

@@ -27,7 +27,6 @@ from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import (
     CONVERSATION_TITLE_MAX,
     ERROR_MAX,
-    MODEL_MAX,
     WAITING,
     Author,
     Conversation,
@@ -41,6 +40,7 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict
 from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.jobs import SEND_MESSAGES, run_after_commit
+from contextopt.limits import MODEL_MAX
 from contextopt.locks import Lock, hold_space, take_turn
 from contextopt.lookups import find_one
 from contextopt.people.models import Team

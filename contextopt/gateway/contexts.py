@@ -17,10 +17,11 @@ from contextopt.gateway.admission import Admission
 from contextopt.gateway.conversations import Plan, mark_of, place_of
 from contextopt.gateway.counts import count_tokens
 from contextopt.gateway.insertion import cut_history, cut_spans, frame_block
-from contextopt.gateway.models import MODEL_MAX, Keep, Reason
+from contextopt.gateway.models import Keep, Reason
 from contextopt.gateway.protocols.prompts import Prompt, Splice, Turn
 from contextopt.gateway.protocols.spans import Span
 from contextopt.inputs import QUERY_MAX, make_storable
+from contextopt.limits import MODEL_MAX
 from contextopt.locks import unless_deleted
 from contextopt.search.embedders.choice import WORDLLAMA, configured_embedder, get_embedder
 from contextopt.search.hybrid import prepare_query

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from django.utils.crypto import salted_hmac
 
+from contextopt.assemblies.inputs import IN_SIGHT_MAX
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM
 from contextopt.gateway.admission import Admission
@@ -19,8 +20,6 @@ from contextopt.gateway.models import GatewayRequest, Mode
 from contextopt.gateway.protocols.prompts import Prompt, Turn
 
 REMEMBERED_MAX = 5_000
-# Conversations keep at most so many blocks in sight (contextopt/assemblies/inputs.py).
-LOADED_MAX = 200
 
 
 class BlockPlace(NamedTuple):
@@ -120,7 +119,7 @@ def load_plan(admission: Admission, conversation: Conversation) -> Plan | None:
     ).newest_first()
     places = {
         row.assembly_id: BlockPlace(row.turn or 0, row.question_hash)
-        for row in reversed(rows.only("assembly_id", "turn", "question_hash")[:LOADED_MAX])
+        for row in reversed(rows.only("assembly_id", "turn", "question_hash")[:IN_SIGHT_MAX])
         if row.assembly_id is not None
     }
     payload = (

@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.placement.choice import AUTO
+from contextopt.limits import MODEL_MAX
 from contextopt.people.models import ApiKey, Team
 from contextopt.spaces.models import Space
 
-MODEL_MAX = 120
 CONVERSATION_MAX = 64
 ANSWER_ID_MAX = 200
 

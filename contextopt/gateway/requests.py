@@ -12,10 +12,11 @@ from contextopt.gateway.contexts import PromptTask, Sizes, foresee
 from contextopt.gateway.conversations import load_plan, place_of
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.exchanges import Exchange
-from contextopt.gateway.models import ANSWER_ID_MAX, MODEL_MAX, GatewayRequest, Keep, Mode, Protocol, Reason
+from contextopt.gateway.models import ANSWER_ID_MAX, GatewayRequest, Keep, Mode, Protocol, Reason
 from contextopt.gateway.protocols.answers import Answer
 from contextopt.gateway.protocols.prompts import Prompt
 from contextopt.inputs import make_storable
+from contextopt.limits import MODEL_MAX
 from contextopt.locks import hold_space, unless_deleted
 from contextopt.telemetry.spans import ExchangeReport, end_exchange
 

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from contextopt.limits import ACTOR_MAX
 from contextopt.people.models import SUBJECT_MAX, AuditEvent, Team
 
 # Never logged, whatever a caller passes.
@@ -16,7 +17,6 @@ SECRET_NAMES = ("secret", "token_hash", "password", "token")
 TEXT_MAX = 500
 # The actor of changes that the product makes itself.
 SYSTEM = "system"
-ACTOR_MAX = 160
 
 
 @transaction.atomic

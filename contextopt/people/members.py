@@ -56,7 +56,7 @@ def invite(*, team: Team, data: InvitationIn, actor: str) -> tuple[Invitation, s
         team=team,
         role=data.role,
         name=data.name,
-        created_by=actor[:160],
+        created_by=actor,
         expires_at=timezone.now() + timedelta(days=data.days),
     )
     after = {"role": data.role, "expires_at": invitation.expires_at}

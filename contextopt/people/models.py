@@ -14,6 +14,7 @@ from django.db.models import F, Func, JSONField, Q, Value
 from django.utils import timezone
 from django.utils.functional import cached_property
 
+from contextopt.limits import ACTOR_MAX, NAME_MAX
 from contextopt.people.ways import Way
 
 KEY_PREFIX = "ctx_"
@@ -46,7 +47,7 @@ class Team(models.Model):
     """The unit of isolation: spaces, keys and assemblies belong to one team."""
 
     slug = models.SlugField(max_length=64, unique=True)
-    name = models.CharField(max_length=120)
+    name = models.CharField(max_length=NAME_MAX)
     time_zone = models.CharField(max_length=64, default="UTC", validators=[validate_time_zone])
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -160,11 +161,11 @@ class ApiKey(models.Model):
     """A secret that lets software act for a team. Only its hash is stored."""
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="api_keys")
-    name = models.CharField(max_length=120)
+    name = models.CharField(max_length=NAME_MAX)
     scope = models.CharField(max_length=8, choices=Scope, default=Scope.WRITE)
     prefix = models.CharField(max_length=16, editable=False)
     secret_hash = models.CharField(max_length=64, unique=True, editable=False)
-    created_by = models.CharField(max_length=160, blank=True, editable=False)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -282,7 +283,7 @@ class AuditEvent(models.Model):
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="audit_events", db_index=False)
     at = models.DateTimeField(default=timezone.now)
-    actor = models.CharField(max_length=160)
+    actor = models.CharField(max_length=ACTOR_MAX)
     action = models.CharField(max_length=ACTION_MAX, help_text="type of the change, such as key.created")
     subject = models.CharField(max_length=SUBJECT_MAX, help_text="name of the changed item")
     before = models.JSONField(default=dict, help_text="changed values before the change")
@@ -321,7 +322,7 @@ class Invitation(models.Model):
     role = models.CharField(max_length=16, choices=Role, default=Role.VIEWER)
     name = models.CharField(max_length=INVITED_MAX, help_text="name of the invited person")
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
-    created_by = models.CharField(max_length=160)
+    created_by = models.CharField(max_length=ACTOR_MAX)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField()
     accepted_at = models.DateTimeField(null=True)

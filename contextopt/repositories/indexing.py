@@ -128,7 +128,7 @@ def create_posted(*, team: Team, name: str, files: Mapping[str, str], actor: str
     with team_turn(team.pk):
         if Repository.objects.filter(team=team, name=name).exists():
             raise Conflict(f"There is already a repository {name!r}.")
-        repository = Repository.objects.create(team=team, name=name, created_by=actor[:160])
+        repository = Repository.objects.create(team=team, name=name, created_by=actor)
         return _write_posted(repository, files, set(), started)
 
 
@@ -216,7 +216,7 @@ def ensure_repository(*, team: Team, checkout: Checkout, actor: str) -> Reposito
         )
         numbers = (f"{base}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (base, *numbers) if name not in taken)
-        return Repository.objects.create(team=team, name=name, folder=folder, created_by=actor[:160])
+        return Repository.objects.create(team=team, name=name, folder=folder, created_by=actor)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Length
 from django.utils import timezone
 
+from contextopt.limits import ACTOR_MAX
 from contextopt.people.models import Team
 
 models.CharField.register_lookup(Length)
@@ -50,7 +51,7 @@ class Repository(models.Model):
     parsed = models.PositiveIntegerField(default=0, help_text="files parsed by the last indexing")
     seconds = models.FloatField(default=0, help_text="duration of the last indexing")
     indexed_at = models.DateTimeField(null=True, blank=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = RepositoryQuerySet.as_manager()

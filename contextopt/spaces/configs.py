@@ -26,6 +26,7 @@ from contextopt.engine.prompts.config import (
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.limits import ACTOR_MAX
 from contextopt.locks import hold_space
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.spaces.inputs import ConfigIn, SettingsIn
@@ -173,7 +174,7 @@ class ContextConfig(models.Model):
     )
     adaptive_strictness = _weight("0", low=-MAX_STRICTNESS, high=MAX_STRICTNESS, db_default=Decimal(0))
     note = models.CharField(max_length=200, blank=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = ContextConfigQuerySet.as_manager()

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Least, Length
 from django.utils import timezone
 
-from contextopt.limits import DATE_MAX, DATE_MIN, NAME_MAX
+from contextopt.limits import ACTOR_MAX, DATE_MAX, DATE_MIN, NAME_MAX
 from contextopt.people.models import Team
 from contextopt.search.models import (
     Embedding,
@@ -154,7 +154,7 @@ class Record(RecordState, SearchableText):
         corpus="space", title="title", tags="tags", body="notes", date="date"
     )
     version = models.IntegerField(default=1, db_default=1, editable=False)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -252,7 +252,7 @@ class RecordRevision(RecordState):
     version = models.IntegerField(null=True, editable=False)
     language = models.CharField(max_length=2, choices=Language.choices, blank=True, db_default="")
     changed_at = models.DateTimeField(default=timezone.now)
-    changed_by = models.CharField(max_length=160)
+    changed_by = models.CharField(max_length=ACTOR_MAX)
     change = models.CharField(max_length=16)
 
     class Meta:

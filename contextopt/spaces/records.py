@@ -278,7 +278,7 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor:
                     "view_count": row.view_count,
                     "last_viewed_at": row.last_viewed_at,
                     "deleted_at": row.deleted_at,
-                    "created_by": actor[:160],
+                    "created_by": actor,
                     "created_at": now,
                     "updated_at": now,
                 }
@@ -321,7 +321,7 @@ def keep_revisions(record_ids: Sequence[int], *, actor: str, change: str) -> Non
                    r.version, now(), %s::text, %s::text, {state}
               FROM contextopt_record r WHERE r.id = ANY(%s::bigint[])
             """,
-            [actor[:160], change, list(record_ids)],
+            [actor, change, list(record_ids)],
         )
 
 

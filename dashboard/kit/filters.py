@@ -21,7 +21,6 @@ STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 
 STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.items()]
 # All kinds of assemblies but contexts of spaces.
 AGENTS = "agents"
-MODEL_MAX = 120
 SPACES_OFFERED = 500
 # The question is part of the URL, and servers refuse long ones. The API accepts more.
 TASK_WORDS_MAX = 2_000

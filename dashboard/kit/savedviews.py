@@ -6,6 +6,7 @@ from django.db import models, transaction
 from django.db.models import Q
 
 from contextopt.errors import Conflict
+from contextopt.limits import ACTOR_MAX
 from contextopt.models import Team, User
 
 NAME_MAX = 80
@@ -31,7 +32,7 @@ class SavedView(models.Model):
     page = models.CharField(max_length=16, choices=ViewPage)
     name = models.CharField(max_length=NAME_MAX)
     query = models.CharField(max_length=QUERY_MAX, blank=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = SavedViewQuerySet.as_manager()

@@ -15,6 +15,7 @@ from pgvector.django import VectorField
 
 from contextopt.assemblies.placement.pricebook import EnteredPrice
 from contextopt.engine.placement.prices import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
+from contextopt.limits import MODEL_MAX
 from contextopt.models import ContextConfig, Kind, Space, Team
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
 
@@ -37,7 +38,7 @@ class Rollup(models.Model):
     kind = models.CharField(max_length=8, choices=Kind)
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="+")
     phase = models.CharField(max_length=64, blank=True)
-    model = models.CharField(max_length=120, blank=True)
+    model = models.CharField(max_length=MODEL_MAX, blank=True)
     assemblies = models.PositiveIntegerField()
     truncated = models.PositiveIntegerField()
     empties = models.PositiveIntegerField(default=0, help_text="space contexts without records")
@@ -180,7 +181,7 @@ class ModelPrice(models.Model):
     """
 
     model = models.CharField(
-        max_length=120, blank=True,
+        max_length=MODEL_MAX, blank=True,
         help_text="Name used in requests. Leave blank for the price of requests without a model.",
     )  # fmt: skip
     dollars_per_million = models.DecimalField(
@@ -261,7 +262,7 @@ class Traffic(models.Model):
     space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="+")
     # No foreign key: a deleted key keeps its figures.
     key_id = models.BigIntegerField(null=True)
-    model = models.CharField(max_length=120, blank=True)
+    model = models.CharField(max_length=MODEL_MAX, blank=True)
     mode = models.CharField(max_length=6)
     reason = models.CharField(max_length=13, blank=True)
     requests = models.PositiveIntegerField()

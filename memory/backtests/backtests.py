@@ -64,7 +64,7 @@ def start_backtest(*, space: Space, data: BacktestIn, actor: str) -> Backtest:
     logged = Assembly.objects.filter(space=space, kind=Kind.SPACE).newest_first()[: data.last]
     if not (chosen := list(logged)):
         raise Conflict("This space has no logged contexts yet.")
-    backtest = Backtest.objects.create(space=space, config=config, last=data.last, created_by=actor[:160])
+    backtest = Backtest.objects.create(space=space, config=config, last=data.last, created_by=actor)
     # The oldest first, so that the newest have the highest ids.
     BacktestRow.objects.bulk_create(
         BacktestRow(

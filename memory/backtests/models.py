@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from contextopt.engine.placement.prices import Split
+from contextopt.limits import ACTOR_MAX
 from contextopt.models import Assembly, ContextConfig, Space, Team
 
 REASON_MAX = 32
@@ -40,7 +41,7 @@ class Backtest(models.Model):
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, related_name="backtests")
     last = models.PositiveIntegerField(help_text="contexts asked for")
     state = models.CharField(max_length=9, choices=BacktestState, default=BacktestState.RUNNING)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     worked_at = models.DateTimeField(default=timezone.now, help_text="last context computed")
     finished_at = models.DateTimeField(null=True)

@@ -3,6 +3,7 @@
 from django.db import transaction
 from django.db.models import Avg, Case, FloatField, Q, Value, When
 
+from contextopt.limits import ACTOR_MAX
 from contextopt.locks import hold_team, unless_deleted
 from contextopt.models import Assembly
 from memory.feedback.models import Rating, Vote
@@ -27,7 +28,7 @@ def rate_strategies(*, team_id: int, assembly_id: int, rater: str) -> None:
         list(memories.select_for_update(no_key=True).values_list("pk"))
         rating = _share_up(team_id, assembly_id)
         for use in uses:
-            rate_use(use=use, rating=rating, actor=rater)
+            rate_use(use=use, rating=rating, actor=rater[:ACTOR_MAX])
 
 
 def _share_up(team_id: int, assembly_id: int) -> float | None:

@@ -7,6 +7,7 @@ from pydantic import Field
 from contextopt.agents.inputs import PLAN_MAX, ErrorText, Files, Phase
 from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import CONVERSATION_MAX
 from contextopt.assemblies.placement.conversations import held_blocks
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.engine.placement.choice import APPEND
@@ -41,7 +42,9 @@ def get_context(
     space: Space,
     query: Annotated[Text, Field(max_length=QUERY_MAX, description="what you need to know")],
     max_tokens: MaxTokens = 2_000,
-    conversation: Annotated[Text, Field(max_length=200, description="your ID: leaves out what it has")] = "",
+    conversation: Annotated[
+        Text, Field(max_length=CONVERSATION_MAX, description="your ID: leaves out what it has")
+    ] = "",
 ) -> str:
     """Get the records of a space that answer a question, within a token limit. Call it before you answer."""
     caller = current()

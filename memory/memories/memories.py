@@ -55,7 +55,7 @@ def create_memory(*, team: Team, data: MemoryIn, actor: str) -> Memory:
         team=team,
         **fields,
         language=detect_language(data.title, data.content),
-        created_by=actor[:160],
+        created_by=actor,
     )
 
 

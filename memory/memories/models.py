@@ -10,6 +10,7 @@ from django.db.models.functions import Length
 from django.utils import timezone
 
 from contextopt.agents.models import REPOSITORY_MAX
+from contextopt.limits import ACTOR_MAX
 from contextopt.models import Embedding, Space, Task, Team
 from contextopt.search.models import SearchableManager, SearchableText, generated_search_vector
 
@@ -82,7 +83,7 @@ class Memory(SearchableText):
     retired_reason = models.CharField(max_length=REASON_MAX, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
     search_vector = generated_search_vector(corpus="team", title="title", tags="tags", body="content")
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(auto_now=True)
 

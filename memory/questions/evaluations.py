@@ -129,7 +129,7 @@ def start_evaluation(
         settings_key=settings_key(settings),
         context_tokens=context_tokens,
         questions=questions,
-        created_by=actor[:160],
+        created_by=actor,
     )
 
 

@@ -124,7 +124,7 @@ def _store(
             question_set=question_set,
             external_id=data.id or "",
             source=QuestionSource.FILE,
-            created_by=actor[:160],
+            created_by=actor,
             **values,
         )
         store_expected(question.pk, expected)

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from contextopt.limits import NAME_MAX
+from contextopt.limits import ACTOR_MAX, NAME_MAX
 from contextopt.models import Assembly, ContextConfig, Record, Space, Team
 from memory.feedback.models import ANSWER_MAX
 
@@ -36,7 +36,7 @@ class QuestionSet(models.Model):
     name = models.CharField(max_length=NAME_MAX)
     min_recall = models.FloatField(null=True, blank=True, help_text="0 to 1; blank: none")
     changed_at = models.DateTimeField(default=timezone.now)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = QuestionSetQuerySet.as_manager()
@@ -80,7 +80,7 @@ class Question(models.Model):
     records: "models.ManyToManyField[Record, ExpectedRecord]" = models.ManyToManyField(
         Record, through="ExpectedRecord", related_name="+"
     )
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -173,7 +173,7 @@ class Evaluation(models.Model):
     evidence_shown = models.FloatField(null=True)
     tokens_mean = models.FloatField(null=True)
     empty = models.PositiveIntegerField(default=0, help_text="contexts without records")
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     worked_at = models.DateTimeField(default=timezone.now, help_text="last question asked")
     finished_at = models.DateTimeField(null=True)

@@ -80,7 +80,7 @@ def ensure_set(*, space: Space, name: str, actor: str) -> tuple[QuestionSet, boo
         return found, False
     if rows.count() >= SETS_MAX:
         raise Conflict(f"A space may have at most {SETS_MAX} question sets.")
-    question_set, is_new = rows.get_or_create(name=name, defaults={"space": space, "created_by": actor[:160]})
+    question_set, is_new = rows.get_or_create(name=name, defaults={"space": space, "created_by": actor})
     if is_new:
         _note(question_set, actor, "questions.created")
     return question_set, is_new
@@ -155,7 +155,7 @@ def add_question(
         as_of=data.as_of,
         source=source,
         assembly_id=assembly_id,
-        created_by=actor[:160],
+        created_by=actor,
     )
     store_expected(question.pk, expected)
     touch(question_set)

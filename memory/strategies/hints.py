@@ -164,7 +164,7 @@ def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:
         assembly_id=data.assembly_id,
         similarity=found.similarity,
         asked=data.task[:HINTED_TASK_CHARS],
-        created_by=actor[:160],
+        created_by=actor,
     )
     log.info(
         "strategy_hint_found",

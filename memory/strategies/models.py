@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from contextopt.limits import ACTOR_MAX
 from contextopt.models import Assembly, Task, Team
 from memory.memories.models import REASON_MAX, Memory
 
@@ -31,9 +32,9 @@ class StrategyUse(models.Model):
         help_text="compared with similar tasks without the strategy; blank if there are none",
     )
     rating = models.FloatField(null=True, blank=True, help_text="0: it hurt, 1: it helped")
-    rated_by = models.CharField(max_length=160, blank=True)
+    rated_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     rated_at = models.DateTimeField(null=True, blank=True)
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = StrategyUseQuerySet.as_manager()
@@ -71,7 +72,7 @@ class TrustChange(models.Model):
         null=True, blank=True, help_text="blank with a weight: the rating was withdrawn"
     )
     reason = models.CharField(max_length=REASON_MAX)
-    changed_by = models.CharField(max_length=160, blank=True)
+    changed_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     changed_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -77,7 +77,7 @@ def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionRe
                 task=task,
                 sha256=digest,
                 report=data.model_dump(mode="json"),
-                created_by=actor[:160],
+                created_by=actor,
             )
             is_new = True
         else:
@@ -102,7 +102,7 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
             team=team,
             description=data.description,
             repository=data.repository,
-            created_by=actor[:160],
+            created_by=actor,
             **state,
         )
     tasks = Task.objects.select_for_update(no_key=True).filter(team=team, pk=data.task_id)

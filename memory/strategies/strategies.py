@@ -79,7 +79,7 @@ def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
         trust_level=TrustLevel.AGENT,
         payload=success.payload(),
         language=detect_language(title, content),
-        created_by=actor[:160],
+        created_by=actor,
     )
     _note_trust(memory, "stored", actor)
     log.info(
@@ -177,7 +177,7 @@ def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
     current = StrategyUse.objects.select_for_update(no_key=True).get(pk=use.pk)
     if current.rating == rating:
         return memory
-    current.rating, current.rated_by, current.rated_at = rating, actor[:160], timezone.now()
+    current.rating, current.rated_by, current.rated_at = rating, actor, timezone.now()
     current.save(update_fields=["rating", "rated_by", "rated_at"])
     policy = policy_of(memory.team_id)
     trust, ratings = standing_ratings(memory)
@@ -293,5 +293,5 @@ def _note_trust(
         rating=rating,
         weight=weight,
         reason=reason[:REASON_MAX],
-        changed_by=actor[:160],
+        changed_by=actor,
     )

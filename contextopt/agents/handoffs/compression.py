@@ -24,6 +24,7 @@ from contextopt.engine.text.counters import RenderedCounter
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, OpenDecisions
 from contextopt.jobs import WRITE_BRIEF, run_after_commit
+from contextopt.limits import MODEL_MAX
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +62,7 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
     compression.findings_hash = digest
     compression.undecided = undecided
     compression.is_forced = bool(undecided)
-    compression.created_by = actor[:160]
+    compression.created_by = actor
     compression.save(force_insert=True)
     if compression.brief_state == BriefState.NONE:
         log_handoff(compression)
@@ -250,7 +251,7 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompress
         is_awaited = compression.brief_state == BriefState.PENDING
         compression.written = written.text
         compression.written_tokens = written.tokens
-        compression.written_by = written.model[:120]
+        compression.written_by = written.model[:MODEL_MAX]
         if is_awaited:
             compression.brief_state = BriefState.REFUSED if written.refusal else BriefState.IN_FORCE
         if written.refusal:

@@ -80,7 +80,7 @@ def _build(task: Task, data: FindingIn, actor: str) -> Finding:
         depends_on=_check_dependencies(task, data.depends_on, number),
         implementation_ready=data.implementation_ready,
         decision=data.decision or "",
-        created_by=actor[:160],
+        created_by=actor,
     )
     finding.tokens = _count(finding)
     _check_room(task, HandoffPhase(finding.phase), finding.tokens)
@@ -170,7 +170,7 @@ def resolve_decision(*, team_id: int, task_id: int, number: int, data: Resolutio
             raise Conflict(f"{finding.key} {what}.")
         finding.decision = Decision.RESOLVED
         finding.resolution = data.resolution
-        finding.resolved_by = actor[:160]
+        finding.resolved_by = actor
         finding.resolved_at = timezone.now()
         finding.save(update_fields=["decision", "resolution", "resolved_by", "resolved_at"])
     log.info("decision_resolved", task_id=task.pk, finding=finding.key, actor=actor)
@@ -199,7 +199,7 @@ def change_finding(*, team_id: int, task_id: int, number: int, data: FindingPatc
         if after == before:
             return finding
         finding.tokens = _count(finding)
-        finding.relabelled_by, finding.relabelled_at = actor[:160], timezone.now()
+        finding.relabelled_by, finding.relabelled_at = actor, timezone.now()
         finding.save(update_fields=["tags", "depends_on", "tokens", "relabelled_by", "relabelled_at"])
         subject = f"{finding.key} of task {task.pk}"
         note_event(

@@ -16,6 +16,7 @@ from contextopt.assemblies.models import Assembly
 from contextopt.engine.briefs import findings as values
 from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MAX_CATEGORIES, MIN_BUDGET_TOKENS
 from contextopt.engine.prompts.warnings import ContextWarning, read_warnings, warnings_json
+from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 
 models.CharField.register_lookup(Length)
@@ -73,14 +74,14 @@ class Finding(models.Model):
     implementation_ready = models.BooleanField(default=False)
     decision = models.CharField(max_length=8, choices=Decision, blank=True)
     resolution = models.CharField(max_length=RESOLUTION_MAX, blank=True)
-    resolved_by = models.CharField(max_length=160, blank=True)
+    resolved_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
-    relabelled_by = models.CharField(max_length=160, blank=True, db_default="")
+    relabelled_by = models.CharField(max_length=ACTOR_MAX, blank=True, db_default="")
     relabelled_at = models.DateTimeField(
         null=True, blank=True, help_text="last change of tags or dependencies"
     )
     tokens = models.PositiveIntegerField()
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = FindingQuerySet.as_manager()
@@ -191,7 +192,7 @@ class PhaseCompression(models.Model):
     extract_tokens = models.PositiveIntegerField()
     written = models.TextField(blank=True)
     written_tokens = models.PositiveIntegerField(default=0)
-    written_by = models.CharField(max_length=120, blank=True)
+    written_by = models.CharField(max_length=MODEL_MAX, blank=True)
     brief_state = models.CharField(max_length=8, choices=BriefState, default=BriefState.NONE)
     brief_note = models.CharField(max_length=500, blank=True)
     critical = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
@@ -210,7 +211,7 @@ class PhaseCompression(models.Model):
     assembly_ms = models.FloatField()
     consumed_at = models.DateTimeField(null=True, blank=True)
     assembly = models.OneToOneField(Assembly, models.DB_SET_NULL, null=True, related_name="handoff")
-    created_by = models.CharField(max_length=160, blank=True)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
 
     objects = PhaseCompressionQuerySet.as_manager()
@@ -354,7 +355,7 @@ class HandoffSettings(models.Model):
         0.9, help_text="A finding in a key category with a higher confidence is critical."
     )
     speculation_below = _share(0.4, help_text="A finding with a lower confidence is left out of the brief.")
-    updated_by = models.CharField(max_length=160, blank=True, editable=False)
+    updated_by = models.CharField(max_length=ACTOR_MAX, blank=True, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -14,6 +14,7 @@ from contextopt.assemblies.placement.scripts import ConversationFileIn, DatedRec
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.inputs import NUMBER, Text
+from contextopt.limits import MODEL_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.models import Space
@@ -25,7 +26,6 @@ CONTEXT_TOKENS = 2_000
 TURNS = 15
 RECORDS_MAX = 1_000
 TURNS_MAX = 50
-MODEL_MAX = 120
 
 type Prepare = Callable[[Space], object]
 """Makes a space's records searchable."""

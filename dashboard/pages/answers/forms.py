@@ -6,7 +6,8 @@ from typing import Any, cast
 from django import forms
 
 from contextopt.chat.inputs import ConversationIn, MessageIn
-from contextopt.chat.models import MESSAGE_MAX, MODEL_MAX
+from contextopt.chat.models import MESSAGE_MAX
+from contextopt.limits import MODEL_MAX
 from contextopt.models import Team
 from dashboard.kit.filters import STAGE_NAMES, space_choices
 from dashboard.kit.forms import InputForm, NotesField

@@ -6,11 +6,12 @@ from django import forms
 from django.db.models import Exists, OuterRef, QuerySet
 
 from contextopt.agents.models import PHASE_MAX
-from contextopt.assemblies.models import SLOW_MS, AssemblyQuerySet
+from contextopt.assemblies.models import CONVERSATION_MAX, SLOW_MS, AssemblyQuerySet
 from contextopt.engine.prompts.warnings import INSUFFICIENT
 from contextopt.inputs import INT_MAX, read_digits
+from contextopt.limits import MODEL_MAX
 from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Team
-from dashboard.kit.filters import AGENTS, MODEL_MAX, STAGES, MomentField, SpaceFilterForm
+from dashboard.kit.filters import AGENTS, STAGES, MomentField, SpaceFilterForm
 from dashboard.kit.formats import code_words
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow
@@ -53,7 +54,7 @@ class AssembliesForm(SpaceFilterForm):
         label="Time", choices=[("", "Any assembly time"), ("yes", f"Over {SLOW_MS} ms")], required=False
     )
     source = forms.ChoiceField(choices=[("", "Any source"), (GATEWAY, "Gateway")], required=False)
-    conversation = forms.CharField(max_length=200, required=False)
+    conversation = forms.CharField(max_length=CONVERSATION_MAX, required=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
     start = MomentField(required=False, max_length=40, label="From")

@@ -9,8 +9,9 @@ from django.urls import reverse
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.inputs import INT_MAX
+from contextopt.limits import MODEL_MAX
 from contextopt.models import Kind
-from dashboard.kit.filters import MODEL_MAX, STAGES, PeriodForm, SpaceFilterForm
+from dashboard.kit.filters import STAGES, PeriodForm, SpaceFilterForm
 from dashboard.pages.overview.choices import Choices
 from dashboard.rollups.sources import FigureFilter
 

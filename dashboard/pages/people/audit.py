@@ -10,6 +10,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 from pydantic_core import to_json
 
+from contextopt.limits import ACTOR_MAX
 from contextopt.models import AuditEvent, Role, Team
 from contextopt.people.audit import list_events
 from dashboard.kit.access import TeamRequest, require_role, team_page
@@ -45,7 +46,7 @@ HEADER = ("at", "actor", "action", "subject", "before", "after")
 
 class AuditForm(FilterForm):
     about = forms.ChoiceField(choices=ABOUT, required=False)
-    actor = forms.CharField(required=False, max_length=160)
+    actor = forms.CharField(required=False, max_length=ACTOR_MAX)
     start = MomentField(required=False, max_length=40, label="From")
     end = MomentField(is_end=True, required=False, max_length=40, label="To")
 

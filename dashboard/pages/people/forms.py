@@ -9,6 +9,7 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.forms import PasswordChangeForm
 from django.http import QueryDict
 
+from contextopt.limits import NAME_MAX
 from contextopt.models import ApiKey, Role, Scope
 from contextopt.people.inputs import DAYS_MAX, REQUESTS_MAX, AccountIn, InvitationIn, KeyIn, RotationIn
 from contextopt.people.logins import note_log_in
@@ -101,7 +102,7 @@ class RoleForm(forms.Form):
 
 
 class TeamForm(forms.Form):
-    name = forms.CharField(max_length=120)
+    name = forms.CharField(max_length=NAME_MAX)
     time_zone = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "time-zones"}))
 
     def clean_time_zone(self) -> str:

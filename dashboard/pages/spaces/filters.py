@@ -8,8 +8,9 @@ from django.db.models import QuerySet
 
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import QUERY_MAX
+from contextopt.limits import MODEL_MAX
 from contextopt.models import Record, Space
-from dashboard.kit.filters import MODEL_MAX, STAGES, FilterForm, MomentField
+from dashboard.kit.filters import STAGES, FilterForm, MomentField
 
 # The settings page says more about them.
 BUDGETS = [("", "From settings"), ("fixed", "Fixed"), ("adaptive", "Adaptive")]

@@ -7,8 +7,9 @@ from django import forms
 from django.db.models import Q, QuerySet
 
 from contextopt.gateway.models import GatewayRequest, Mode, Outcome, Reason
+from contextopt.limits import MODEL_MAX
 from contextopt.models import ApiKey, Team
-from dashboard.kit.filters import MODEL_MAX, MomentField, PeriodForm, SpaceFilterForm
+from dashboard.kit.filters import MomentField, PeriodForm, SpaceFilterForm
 from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.traffic import TrafficFilter, narrow_prompts
 

@@ -6,6 +6,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from contextopt.limits import ACTOR_MAX, NAME_MAX
 from contextopt.models import ApiKey, ContextConfig, Membership, Role, Scope, Space, Team, User
 from contextopt.people.models import hash_key
 from tests.factories import NOW, make_key, make_space
@@ -18,6 +19,11 @@ def test_only_the_hash_of_a_key_is_stored(team: Team) -> None:
     stored = ApiKey.objects.values().get(pk=key.pk)
     assert secret not in str(stored)
     assert stored["secret_hash"] == hash_key(secret)
+
+
+def test_every_actor_fits() -> None:
+    longest = {"user:": User._meta.get_field("username").max_length, "key:": NAME_MAX}
+    assert all(len(prefix) + size <= ACTOR_MAX for prefix, size in longest.items())
 
 
 def test_a_revoked_or_expired_key_is_not_usable(team: Team) -> None:

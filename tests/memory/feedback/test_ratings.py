@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
+from contextopt.limits import ACTOR_MAX
 from contextopt.models import Attempt, Space, Team
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import RATER_MAX
 from memory.feedback.ratings import rate_strategies
 from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import Memory, Vote
@@ -64,6 +66,14 @@ def test_a_use_of_the_task_counts_for_its_steps(team: Team, space: Space, strate
     vote(assembly_id, "down")
     use.refresh_from_db()
     assert use.rating == 0
+
+
+def test_a_rater_may_have_a_longer_name_than_an_actor(space: Space, strategy: Memory, vote) -> None:
+    assembly = factories.make_assembly(space)
+    use = make_use(strategy, assembly_id=assembly.id)
+    vote(assembly.id, "up", "rater:".ljust(RATER_MAX, "a"))
+    use.refresh_from_db()
+    assert use.rated_by == "rater:".ljust(ACTOR_MAX, "a")
 
 
 def test_other_uses_are_left_alone(space: Space, strategy: Memory, vote) -> None:
