@@ -12,23 +12,11 @@ class ContextoptConfig(AppConfig):
 
         from contextopt.assemblies.purge import register_eraser
         from contextopt.gateway.purge import erase_from_requests
-        from contextopt.models import Record, RecordEmbedding
         from contextopt.people.logins import note_log_in
         from contextopt.search import registry
+        from contextopt.spaces.records import SEARCHABLE
 
-        registry.register(
-            registry.Searchable(
-                name="record",
-                model=Record,
-                embedding=RecordEmbedding,
-                owner_column="record_id",
-                corpus_column="space_id",
-                text_columns=("title", "title", "notes"),
-                live_sql="t.deleted_at IS NULL",
-                source_column="source",
-                has_windows=True,
-            )
-        )
+        registry.register(SEARCHABLE)
         user_logged_in.connect(note_log_in)
         register_eraser(erase_from_requests)
 

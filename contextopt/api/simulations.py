@@ -10,10 +10,10 @@ from contextopt.api.protocol.access import WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import reply
 from contextopt.assemblies.placement.simulations import TURNS_MAX, SimulationIn, simulate
 from contextopt.models import Space
-from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
+from contextopt.spaces.records import SEARCHABLE
 
 log = structlog.get_logger(__name__)
 
@@ -58,10 +58,9 @@ def simulate_placements(request: ApiRequest, data: SimulationIn) -> HttpResponse
 
 
 def _make_searchable(space: Space) -> None:
-    searchable = registry.get("record")
-    ensure_counted(searchable, space.pk)
+    ensure_counted(SEARCHABLE, space.pk)
     try:
-        ensure_embedded(searchable, space.pk, limit=space.records.count())
+        ensure_embedded(SEARCHABLE, space.pk, limit=space.records.count())
     except EmbeddingUnavailable as error:
         # Questions are then matched by words only, as in any other space.
         log.warning("simulation_not_embedded", error=str(error))

@@ -48,7 +48,6 @@ from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
-from contextopt.search import registry
 from contextopt.search.embedders import least_match, usual_similarity
 from contextopt.search.hybrid import (
     Leads,
@@ -58,6 +57,7 @@ from contextopt.search.hybrid import (
     rate,
 )
 from contextopt.search.models import EmbeddingTodo
+from contextopt.spaces.records import SEARCHABLE
 from contextopt.sql import id_array, one_snapshot
 
 # Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
@@ -165,7 +165,7 @@ class _LookUp:
         They are looked up once more without the authors' names, and once more by subject if there are topics.
         """
         config, counts = self.config, self.counts
-        target = Target(registry.get("record"), self.space_id, self.filters)
+        target = Target(SEARCHABLE, self.space_id, self.filters)
         dates = self.mentions if config.date_weight else None
         leads = look_up_dated(target, self.asked, dates, self.depth, counts)
         best_cosine = leads.best_cosine
@@ -223,7 +223,7 @@ class _LookUp:
                        external_id, version, octet_length(notes) / {BYTES_PER_TOKEN},
                        CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author',
                        CASE WHEN thread <> '' THEN thread END, position
-                  FROM {registry.get("record").rows_sql("wanted")}
+                  FROM {SEARCHABLE.rows_sql("wanted")}
                  WHERE space_id = %(space)s AND deleted_at IS NULL
                    AND (pinned OR date BETWEEN %(start)s AND %(end)s)
                 """,

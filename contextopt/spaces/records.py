@@ -20,8 +20,9 @@ from contextopt.engine.text.language import detect_language
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import DuplicateRecord, NotFound, PurgedRecord
 from contextopt.people.audit import note_event
+from contextopt.search.registry import Searchable
 from contextopt.spaces.inputs import RecordIn, RecordPatch
-from contextopt.spaces.models import Record, Space
+from contextopt.spaces.models import Record, RecordEmbedding, Space
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
 from contextopt.sql import copy_in
 
@@ -30,6 +31,17 @@ STATE = (*CONTENT, "view_count", "deleted_at", "language")
 DERIVED = ("content_hash", "summary", "summary_tokens", "summary_encoding", "language")
 # Changes that go to the team's log. Changes of texts are in the revisions instead.
 AUDITED = {"delete": "record.deleted", "restore": "record.restored"}
+SEARCHABLE = Searchable(
+    name="record",
+    model=Record,
+    embedding=RecordEmbedding,
+    owner_column="record_id",
+    corpus_column="space_id",
+    text_columns=("title", "title", "notes"),
+    live_sql="t.deleted_at IS NULL",
+    source_column="source",
+    has_windows=True,
+)
 
 type Status = Literal["created", "updated", "unchanged"]
 type Key = tuple[str, str]

@@ -16,12 +16,11 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import Assembly, Record, Space, Team
 from contextopt.people.audit import SYSTEM
-from contextopt.search import registry
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import upsert_records
+from contextopt.spaces.records import SEARCHABLE, upsert_records
 from contextopt.spaces.recordviews import view_record
 from contextopt.spaces.spaces import create_space, delete_space
 from dashboard.demo.chapters import Stage
@@ -142,7 +141,7 @@ def _fill_space(team: Team, story: Story, rng: random.Random, now: datetime, act
     results = upsert_records(space=space, rows=rows, actor=actor)
     _view_some([result.record_id for result in results], rng)
     try:
-        ensure_embedded(registry.get("record"), space.pk, limit=len(rows))
+        ensure_embedded(SEARCHABLE, space.pk, limit=len(rows))
     except EmbeddingUnavailable as error:
         log.warning("demo_not_embedded", space=space.slug, error=str(error))
     return space

@@ -24,9 +24,9 @@ from contextopt.engine.prompts.scoring import MAX_PART
 from contextopt.engine.prompts.values import DateRange
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import ServiceUnavailable
-from contextopt.search import registry
 from contextopt.search.hybrid import PreparedQuery, SearchFilters, Target, look_up, prepare_query, rate
 from contextopt.spaces.models import Record
+from contextopt.spaces.records import SEARCHABLE
 from contextopt.spaces.versions import RecordVersion, read_changed
 
 # At most this many of the records that changed since are considered.
@@ -252,7 +252,7 @@ class _Search:
         return add_mentions(rated, self.mentions, dates, people)
 
     def _target(self) -> Target:
-        return Target(registry.get("record"), self.material.space_id, SearchFilters())
+        return Target(SEARCHABLE, self.material.space_id, SearchFilters())
 
 
 def _is_worded(matches: dict[int, engine.Match], row: int) -> bool:

@@ -23,8 +23,7 @@ from contextopt.management.base import (
 from contextopt.management.ledgers import describe_result
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space, Team
-from contextopt.search import registry
-from contextopt.spaces.records import tokenizer_of
+from contextopt.spaces.records import SEARCHABLE, tokenizer_of
 
 OPTIONS = (
     ("--query", "TEXT", "the question to rank by (stage 5)"),
@@ -109,7 +108,7 @@ class Command(AnsweringCommand):
     def _prepare(self, space: Space, request: AssemblyIn) -> None:
         """Make newly imported records searchable, once and only if there is a question."""
         if request.stage_in_force == SEARCH_STAGE and not self._is_searchable:
-            make_searchable(self.stderr, registry.get("record"), space.pk)
+            make_searchable(self.stderr, SEARCHABLE, space.pk)
             self._is_searchable = True
 
     def _answer(

@@ -13,7 +13,7 @@ from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, invalid_option, team_of
 from contextopt.management.upkeep import make_searchable
-from contextopt.search import registry
+from contextopt.spaces.records import SEARCHABLE
 
 
 class Command(ReportingCommand):
@@ -53,7 +53,7 @@ class Command(ReportingCommand):
             turns=options["turns"],
             model=options["model"] or "",
             actor=ACTOR,
-            prepare=lambda space: make_searchable(self.stderr, registry.get("record"), space.pk),
+            prepare=lambda space: make_searchable(self.stderr, SEARCHABLE, space.pk),
         )
         try:
             for outcome in outcomes:

@@ -8,8 +8,8 @@ from contextopt.assemblies.replay.explanation import Explanation, Step, explain_
 from contextopt.engine.prompts.config import ADAPTIVE
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, Record
-from contextopt.search import registry
 from contextopt.search.hybrid import SearchFilters, prepare_query, search
+from contextopt.spaces.records import SEARCHABLE
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
 from dashboard.kit.formats import decimals, whole
 from dashboard.kit.ledgers import find_titles, weights_of
@@ -111,7 +111,7 @@ def _by_search(assembly: Assembly, asked: str) -> list[int]:
     if assembly.space_id is None:
         return []
     hits = search(
-        registry.get("record"),
+        SEARCHABLE,
         assembly.space_id,
         prepare_query(asked),
         filters=SearchFilters(),

@@ -19,8 +19,8 @@ from contextopt.management.base import (
 )
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space
-from contextopt.search import registry
 from contextopt.spaces.configs import find_config, settings_of
+from contextopt.spaces.records import SEARCHABLE
 from memory.models import Evaluation, EvaluationState
 from memory.questions.evaluations import EVALUATIONS, reaches, start_evaluation
 from memory.questions.inputs import EvaluationIn, Recall
@@ -61,7 +61,7 @@ class Command(ReportingCommand):
         config = (
             find_config(space, asked.config_version) if asked.config_version else space.configs.active().get()
         )
-        make_searchable(self.stderr, registry.get("record"), space.pk)
+        make_searchable(self.stderr, SEARCHABLE, space.pk)
         evaluation = self.evaluation = start_evaluation(
             question_set=question_set,
             settings=settings_of(config),
