@@ -15,6 +15,8 @@ ContextoptError
 
 from dataclasses import dataclass
 
+from contextopt.engine.wording import plural
+
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
@@ -83,7 +85,7 @@ class TooManyAttempts(ContextoptError):
     """Too many attempts failed. The next one is allowed after `seconds`."""
 
     def __init__(self, seconds: int) -> None:
-        super().__init__(f"Too many failed attempts. Try again in {seconds} second{'s' * (seconds != 1)}.")
+        super().__init__(f"Too many failed attempts. Try again in {plural(seconds, 'second')}.")
         self.seconds = seconds
 
 
@@ -91,8 +93,8 @@ class TooManyRequests(ContextoptError):
     """The key may send its next request after `seconds`, and its whole `limit` after `reset` seconds."""
 
     def __init__(self, seconds: int, limit: int, reset: int) -> None:
-        again = f"Try again in {seconds} second{'s' * (seconds != 1)}."
-        super().__init__(f"This key may send {limit:,} request{'s' * (limit != 1)} a minute. {again}")
+        again = f"Try again in {plural(seconds, 'second')}."
+        super().__init__(f"This key may send {plural(limit, 'request')} a minute. {again}")
         self.seconds = seconds
         self.limit = limit
         self.reset = reset

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from contextopt.engine.wording import plural
 from contextopt.errors import FieldProblem
 
 NAMED_MAX = 100
@@ -101,5 +102,5 @@ def _describe_size(limits: Mapping[str, Any]) -> str:
     unit = {"List": "item", "Dictionary": "field"}.get(limits.get("field_type", ""), "character")
     is_long = "max_length" in limits
     limit = limits["max_length" if is_long else "min_length"]
-    rule = f"must have at {'most' if is_long else 'least'} {limit:,} {unit}{'' if limit == 1 else 's'}"
+    rule = f"must have at {'most' if is_long else 'least'} {plural(limit, unit)}"
     return f"{rule}, not {limits['actual_length']:,}" if is_long and "actual_length" in limits else rule

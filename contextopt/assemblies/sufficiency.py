@@ -20,6 +20,7 @@ from contextopt.engine.prompts.warnings import (
     Remedy,
 )
 from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.wording import day, plural
 from contextopt.limits import DATE_MIN
 from contextopt.spaces.configs import WINDOW_CHOICES
 
@@ -47,10 +48,10 @@ def nothing_relevant(
     )
     if not outside_window:
         return ContextWarning(NOTHING_RELEVANT, message)
-    records = "record is" if outside_window == 1 else "records are"
+    records = plural(outside_window, "record is", "records are")
     if window_days is None:
-        return ContextWarning(NOTHING_RELEVANT, f"{message} {outside_window:,} {records} dated later.")
-    message += f" {outside_window:,} {records} outside the window."
+        return ContextWarning(NOTHING_RELEVANT, f"{message} {records} dated later.")
+    message += f" {records} outside the window."
     return ContextWarning(NOTHING_RELEVANT, message, ALL_RECORDS)
 
 
@@ -96,15 +97,16 @@ class Emptiness:
         count = self.outcome.stats.outside_window
         all_records = "The only record is" if count == 1 else f"All {count:,} records are"
         if before is None:
-            since = "" if after is None else f"; the first is from {_day(after)}"
-            return ContextWarning(EMPTY_WINDOW, f"{all_records} dated after {_day(self.as_of)}{since}.")
+            since = "" if after is None else f"; the first is from {day(after)}"
+            return ContextWarning(EMPTY_WINDOW, f"{all_records} dated after {day(self.as_of)}{since}.")
         days = self.config.window_in_force
-        window = f"the window of {days} {'day' if days == 1 else 'days'}"
+        assert days is not None, "without a window, no record is too old"
+        window = f"the window of {plural(days, 'day')}"
         if after is None:
             newest = "it" if count == 1 else "the newest"
-            message = f"{all_records} older than {window}; {newest} is from {_day(before)}."
+            message = f"{all_records} older than {window}; {newest} is from {day(before)}."
         else:
-            older = f"the newest older one is from {_day(before)}"
+            older = f"the newest older one is from {day(before)}"
             message = f"None of the {count:,} records is in {window}; {older}."
         return ContextWarning(EMPTY_WINDOW, message, self._wider_window(before))
 
@@ -160,7 +162,3 @@ class Emptiness:
 
 def _rounded_up(tokens: int) -> int:
     return -(-tokens // STEP_TOKENS) * STEP_TOKENS
-
-
-def _day(moment: datetime) -> str:
-    return f"{moment.day} {moment:%B %Y}"

@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_status
+from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import read_digits
 from contextopt.management.base import ReportingCommand, team_of
@@ -68,8 +69,7 @@ def describe_task(status: TaskStatus) -> str:
 
 
 def _describe_phase(phase: PhaseStatus) -> str:
-    noun = "finding" if phase.findings == 1 else "findings"
-    found = f"{phase.phase.label}: {phase.findings} {noun}, {phase.findings_tokens:,} tokens"
+    found = f"{phase.phase.label}: {plural(phase.findings, 'finding')}, {phase.findings_tokens:,} tokens"
     compression = phase.compression
     if compression is None:
         return found

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.lookups import find_one
 from contextopt.models import Record
@@ -64,7 +65,7 @@ def _fit(blocks: Iterator[str], count: int, thing: str, note: str, max_tokens: i
     def head(shown: int) -> str:
         left = count - shown
         more = f" {left} more {'does' if left == 1 else 'do'} not fit." if left else ""
-        return f"{shown} {thing}{'' if shown == 1 else 's'}.{note}{more} {QUOTED if shown else ''}".rstrip()
+        return f"{plural(shown, thing)}.{note}{more} {QUOTED if shown else ''}".rstrip()
 
     return fit_blocks(head, blocks, max_tokens, tokenizer)
 

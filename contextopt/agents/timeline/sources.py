@@ -15,8 +15,9 @@ from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.models import Action, Attempt, HandoffPhase, Task
 from contextopt.agents.retries import FULL_REPLAN
 from contextopt.agents.timeline.events import Event, EventKind
-from contextopt.agents.timeline.words import attempt_note, context_note, error_line, learned_note, plural
+from contextopt.agents.timeline.words import attempt_note, context_note, error_line, learned_note
 from contextopt.assemblies.models import BASELINES, Assembly, Kind
+from contextopt.engine.wording import plural
 from contextopt.inputs import BigInt
 from contextopt.paging import Keyset, MomentKey
 

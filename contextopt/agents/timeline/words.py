@@ -7,23 +7,17 @@ from contextopt.agents.models import Attempt
 from contextopt.assemblies.models import Kind
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.logmarkers import classify
+from contextopt.engine.wording import listed, plural
 
 ERROR_SHOWN_CHARS = 240
 FIELD_WORDS = {"package_manifest": "manifest", "tree_paths": "paths"}
-# One of each field that has items.
-ITEM_WORDS = {"files": "file", "memories": "memory", "docs": "document", "tools": "tool"}
-IRREGULAR = {"memory": "memories", "assembly": "assemblies"}
-
-
-def plural(count: int, word: str) -> str:
-    """Return a count with its noun: 1 file, 2 files."""
-    return f"{count:,} {word if count == 1 else IRREGULAR.get(word, f'{word}s')}"
-
-
-def listed(words: Iterable[str]) -> str:
-    """Join words as a sentence does: a, b and c."""
-    *most, last = list(words) or [""]
-    return f"{', '.join(most)} and {last}" if most else last
+# One and several of each field that has items.
+ITEM_WORDS = {
+    "files": ("file", "files"),
+    "memories": ("memory", "memories"),
+    "docs": ("document", "documents"),
+    "tools": ("tool", "tools"),
+}
 
 
 def context_note(ledger: Mapping[str, Any], config: Mapping[str, Any]) -> str:
@@ -51,9 +45,9 @@ def _sections_note(sections: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _cut(cut: Mapping[str, Any]) -> str:
-    word = ITEM_WORDS.get(cut["field"])
-    if word and cut["dropped_items"]:
-        return f"{plural(cut['dropped_items'], word)} left out"
+    words = ITEM_WORDS.get(cut["field"])
+    if words and cut["dropped_items"]:
+        return f"{plural(cut['dropped_items'], *words)} left out"
     return f"{FIELD_WORDS.get(cut['field'], cut['field'].replace('_', ' '))} shortened"
 
 

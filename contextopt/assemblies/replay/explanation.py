@@ -18,6 +18,7 @@ from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
 from contextopt.engine.prompts.scoring import Scored, frequency, rank, recency
 from contextopt.engine.prompts.values import DateRange
+from contextopt.engine.wording import day, plural
 from contextopt.errors import Conflict
 from contextopt.spaces.models import Record, RecordRevision
 
@@ -156,15 +157,16 @@ class _Case:
             case Step.DUPLICATE_OF:
                 return f"It nearly repeats record {entry['duplicate_of']}, which was considered instead."
             case Step.OVER_RECORD_LIMIT:
-                kept = f"{row.records_included:,} {_records(row.records_included)}"
+                kept = plural(row.records_included, "record")
                 return f"The limit was reached before it: {kept} entered."
             case Step.LOW_RELEVANCE:
                 return "With an adaptive budget, it was not relevant enough to be worth its tokens."
             case _:
+                assert over is not None
                 return (
-                    f"The {row.records_included:,} {_records(row.records_included)} that entered used "
+                    f"The {plural(row.records_included, 'record')} that entered used "
                     f"{row.tokens_after:,} of {row.tokens_available:,} tokens. It needs {entry['tokens']:,}: "
-                    f"over the budget by {over:,} {'token' if over == 1 else 'tokens'}"
+                    f"over the budget by {plural(over, 'token')}"
                     f"{self._others_before(entry)}."
                 )
 
@@ -224,11 +226,11 @@ class _Case:
         # A demo's assemblies have made-up times.
         moment = timezone.now() if row.is_demo else row.created_at
         if record.created_at > moment:
-            message = f"It was added on {_day(record.created_at)}, after this context was assembled."
+            message = f"It was added on {day(record.created_at)}, after this context was assembled."
             return Step.NOT_IN_SPACE, message
         state = _state_at(record, moment)
         if state.deleted_at is not None:
-            return Step.DELETED, f"It had been deleted on {_day(state.deleted_at)}."
+            return Step.DELETED, f"It had been deleted on {day(state.deleted_at)}."
         if message := self._outside(state.date, is_pinned=state.pinned):
             return Step.OUTSIDE_WINDOW, message
         return None
@@ -243,9 +245,9 @@ class _Case:
         if date in window or (is_pinned and has_window):
             return ""
         if date > window.end:
-            return f"It is dated {_day(date)}, after {_day(as_of)}, the moment of this context."
+            return f"It is dated {day(date)}, after {day(as_of)}, the moment of this context."
         old = (as_of - date).days
-        return f"It is dated {_day(date)}, {old:,} days before. The window is {days:,} days."
+        return f"It is dated {day(date)}, {old:,} days before. The window is {days:,} days."
 
     def _not_read(self, material: Material | None) -> str:
         of = self.assembly.records_filtered
@@ -315,11 +317,3 @@ def _state_at(record: Record, moment: datetime) -> Record | RecordRevision:
     """Return the record's state at the moment: the first revision that a later change kept, or the record."""
     later = record.revisions.filter(changed_at__gt=moment).order_by("number")
     return later.defer("notes").first() or record
-
-
-def _records(count: int) -> str:
-    return "record" if count == 1 else "records"
-
-
-def _day(moment: datetime) -> str:
-    return f"{moment.day} {moment:%B %Y}"

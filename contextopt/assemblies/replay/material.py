@@ -143,14 +143,10 @@ def load_material(assembly: Assembly) -> Material:
     gone = {record_id for record_id, version in versions if (record_id, version) not in states}
     gone |= {state.id for state in states.values() if state.is_purged}
     if gone:
-        count = "A record" if len(gone) == 1 else f"{len(gone):,} records"
-        raise NotReplayable(Reason.PURGED, f"{count} that it considered {_have(gone)} been purged since.")
+        count, have = ("A record", "has") if len(gone) == 1 else (f"{len(gone):,} records", "have")
+        raise NotReplayable(Reason.PURGED, f"{count} that it considered {have} been purged since.")
     config, question = read_config(payload.config), str(payload.request.get("query") or "").strip()
     return Material(assembly, givens, config, tokenizer, question, payload.request, states)
-
-
-def _have(ids: set[int]) -> str:
-    return "has" if len(ids) == 1 else "have"
 
 
 def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.wording import plural
 
 INDENT = "  "
 
@@ -64,7 +65,7 @@ def _draw(root: _Folder, levels: int) -> str:
 def _lines(folder: _Folder, levels: int, indent: str) -> Iterator[str]:
     for name, inner in folder.folders.items():
         if levels == 1:
-            yield f"{indent}{flatten(name)}/ ({inner.total:,} file{'s' * (inner.total != 1)})"
+            yield f"{indent}{flatten(name)}/ ({plural(inner.total, 'file')})"
             continue
         yield f"{indent}{flatten(name)}/"
         yield from _lines(inner, levels - 1, indent + INDENT)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from contextopt.agents.timeline.verify import Accounts, verify_account
 from contextopt.assemblies.replay.verify import differences_of, replay_last
 from contextopt.assemblies.verify import Difference, compare, recompute
+from contextopt.engine.wording import listed, plural
 from contextopt.inputs import Moment
 from contextopt.management.base import (
     DONE,
@@ -186,14 +187,8 @@ class Command(ReportingCommand):
 
     def _all_counted(self) -> str:
         """Say how many of each were checked, leaving out those that there are none of."""
-        others = [_counted(count, name.removesuffix("s")) for name, count in self.counts.items() if count]
-        *first, last = [_counted(self.checked, "assembly"), *others]
-        return f"{', '.join(first)} and {last}" if first else last
-
-
-def _counted(count: int, noun: str) -> str:
-    plural = {"assembly": "assemblies"}.get(noun, f"{noun}s")
-    return f"{count:,} {noun if count == 1 else plural}"
+        others = [plural(count, name.removesuffix("s"), name) for name, count in self.counts.items() if count]
+        return listed([plural(self.checked, "assembly", "assemblies"), *others])
 
 
 def _by_key(payloads: QuerySet[AssemblyPayload]) -> Iterator[AssemblyPayload]:

@@ -8,7 +8,7 @@ from itertools import groupby
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.timeline.account import Account
 from contextopt.agents.timeline.events import Event, EventKind
-from contextopt.agents.timeline.words import plural
+from contextopt.engine.wording import plural
 from dashboard.kit.formats import whole
 
 FILLS = {

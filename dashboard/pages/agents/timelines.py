@@ -14,8 +14,8 @@ from contextopt.agents.models import HandoffPhase, TaskState
 from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
 from contextopt.agents.timeline.events import EventKind
 from contextopt.agents.timeline.sources import EventPage, read_events
-from contextopt.agents.timeline.words import plural
 from contextopt.engine.prompts.warnings import INSUFFICIENT
+from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.models import Assembly, Task
 from dashboard.kit.access import TeamRequest, get_task, team_page
@@ -124,7 +124,7 @@ def account_text(found: Task, accounts: Mapping[HandoffPhase, Account], total: A
     title = " ".join(found.description.split())[:120]
     lines = [f"Task {found.pk}: {title}", f"Sent: {whole(total.sent_tokens)} tokens"]
     if total.saved_tokens is not None:
-        assemblies = f"{total.compared:,} of {plural(total.assemblies, 'assembly')}"
+        assemblies = f"{total.compared:,} of {plural(total.assemblies, 'assembly', 'assemblies')}"
         lines += [
             f"Full contexts: {whole(total.full_tokens)} tokens",
             f"Compared: {whole(total.compared_tokens)} tokens in {assemblies}",

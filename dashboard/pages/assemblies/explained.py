@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from contextopt.assemblies.replay.expected import EXPECTED_MAX, find_expected
 from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record
 from contextopt.engine.prompts.config import ADAPTIVE
+from contextopt.engine.wording import plural
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, Record
 from contextopt.search.hybrid import SearchFilters, prepare_query, search
@@ -154,5 +155,5 @@ def _checks(found: Explanation, *, is_adaptive: bool) -> Iterator[Check]:
 
 def _note(found: Explanation) -> str:
     if found.over_tokens is not None:
-        return f"{whole(found.over_tokens)} token{'s' * (found.over_tokens != 1)} over"
+        return f"{plural(found.over_tokens, 'token')} over"
     return ""

@@ -1,5 +1,6 @@
 """The headline and the tiles of a backtest, from its figures."""
 
+from contextopt.engine.wording import plural
 from dashboard.kit.charts.tiles import Change, Tile
 from dashboard.kit.formats import NONE, money, percent, whole
 from memory.backtests.costs import BacktestCosts
@@ -47,7 +48,7 @@ def tiles_of(figures: BacktestFigures, costs: BacktestCosts) -> list[Tile]:
         Tile(
             "evidence", "Evidence kept", whole(figures.evidence_kept), f"of {whole(figures.evidence)}",
             _change(gained, whole(abs(gained)), good="▲"),
-            f"{_contexts(figures.gained)} gained, {whole(figures.lost)} lost some"
+            f"{plural(figures.gained, 'context')} gained, {whole(figures.lost)} lost some"
             if figures.evidence else "no records are known to matter",
             link="?show=lost#rows" if figures.lost else "",
         ),
@@ -75,17 +76,13 @@ def _cost_tile(costs: BacktestCosts) -> Tile:
     return Tile(
         "cost", label, money(costs.after), "",
         _change(_cents(costs.after - costs.before), percent(abs(costs.share or 0.0))),
-        f"from {money(costs.before)}, for {_contexts(costs.priced)} with a price",
+        f"from {money(costs.before)}, for {plural(costs.priced, 'context')} with a price",
     )  # fmt: skip
 
 
 def _cents(dollars: float) -> int:
     """Return the sign of an amount, in millionths so that a small one is not nothing."""
     return round(dollars * 1_000_000)
-
-
-def _contexts(count: int) -> str:
-    return f"{whole(count)} {'context' if count == 1 else 'contexts'}"
 
 
 def _change(by: int, amount: str, *, good: str = "▼") -> Change:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from contextopt.engine.wording import plural
 from contextopt.sql import fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, in_points, points, unit
 from dashboard.kit.formats import money, percent, whole
@@ -115,7 +116,7 @@ def _missing(now: Figures) -> str:
         (now.prompts - now.priced, "has a model without a price, or no model",
          "have a model without a price, or no model"),
     ]  # fmt: skip
-    told = [f"{whole(count)} {one if count == 1 else many}" for count, one, many in lacks if count]
+    told = [plural(count, one, many) for count, one, many in lacks if count]
     counted = f"{whole(now.priced)} of {whole(now.contexts)} contexts have a price"
     return f"{counted}{': ' if told else ''}{'; '.join(told)}."
 
