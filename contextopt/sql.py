@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from psycopg import Copy
+
+# Django raises these when the database does not answer, or stops answering.
+DATABASE_UNREACHABLE = (OperationalError, InterfaceError)
 
 
 def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mapping[str, Any]) -> list[Row]:

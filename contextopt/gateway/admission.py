@@ -14,7 +14,6 @@ from functools import partial
 from typing import Literal
 
 import structlog
-from django.db import InterfaceError, OperationalError
 
 from contextopt.assemblies.candidates import SpaceInForce, load_space
 from contextopt.errors import NotFound, TooManyAttempts, TooManyRequests
@@ -27,6 +26,7 @@ from contextopt.people.models import ApiKey, Scope, hash_key
 from contextopt.people.rates import count_request
 from contextopt.people.ways import Way
 from contextopt.spaces.models import Space
+from contextopt.sql import DATABASE_UNREACHABLE
 
 log = structlog.get_logger(__name__)
 
@@ -139,7 +139,7 @@ class Gate:
             await in_thread(self._pool, count_wrong_key_from, address)
         except TooManyAttempts as error:
             return Refused("too_many", 429, str(error), error.seconds)
-        except (OperationalError, InterfaceError):
+        except DATABASE_UNREACHABLE:
             log.warning("gateway_wrong_key_not_counted")
         return Refused("unauthenticated", 401, "X-Contextopt-Key is not a valid Contextopt API key.")
 

@@ -13,7 +13,9 @@ from importlib import import_module
 from multiprocessing import get_context
 
 import structlog
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import OperationalError, close_old_connections
+
+from contextopt.sql import DATABASE_UNREACHABLE
 
 # The second works while the first waits for the database.
 DECIDERS = 2
@@ -103,7 +105,7 @@ def _run[*Ts, R](work: Callable[[*Ts], R], args: tuple[*Ts]) -> R:
     """Do the work in its process. Only errors that any process can read leave it."""
     try:
         return work(*args)
-    except (OperationalError, InterfaceError) as error:
+    except DATABASE_UNREACHABLE as error:
         raise OperationalError(str(error)) from None
     except Exception as error:  # Whatever the work raises; unread by the gateway, it would break the pool.
         log.exception("gateway_decider_failed", work=work.__name__)

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 
 from contextopt.gateway.models import GatewayGap
 from contextopt.gateway.threads import in_thread
 from contextopt.people.models import Team
+from contextopt.sql import DATABASE_UNREACHABLE
 
 QUEUE_MAX = 10_000
 QUEUE_MAX_BYTES = 128 * 2**20
@@ -115,7 +116,7 @@ class Log:
         lost, self.lost = self.lost, {}
         task = asyncio.create_task(in_thread(self._pool, _store_gaps, lost))
         await asyncio.wait([task])
-        if isinstance(task.exception(), (OperationalError, InterfaceError)):
+        if isinstance(task.exception(), DATABASE_UNREACHABLE):
             self.lost = {team: lost.get(team, 0) + self.lost.get(team, 0) for team in {*lost, *self.lost}}
 
 
@@ -125,7 +126,7 @@ async def until_answered(work: Callable[[], Awaitable[object]]) -> BaseException
         task = asyncio.ensure_future(work())
         await asyncio.wait([task])
         error = task.exception()
-        if not isinstance(error, (OperationalError, InterfaceError)):
+        if not isinstance(error, DATABASE_UNREACHABLE):
             return error
         await asyncio.sleep(RETRY_SECONDS)
 

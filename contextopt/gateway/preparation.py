@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import structlog
-from django.db import InterfaceError, OperationalError
 
 from contextopt.assemblies.log import draw_ids
 from contextopt.gateway.contexts import Composed, PromptTask, compose, log_composed, warm_up
@@ -30,6 +29,7 @@ from contextopt.gateway.protocols.prompts import Prompt, UnreadablePromptError
 from contextopt.gateway.protocols.reading import READERS
 from contextopt.gateway.relay import has_upstream
 from contextopt.gateway.threads import in_thread
+from contextopt.sql import DATABASE_UNREACHABLE
 
 LIMIT_SECONDS = 0.15
 # How much one context's time counts in the usual time of contexts.
@@ -144,7 +144,7 @@ class Preparation:
             exchange.reason = Reason.TIMEOUT
             return body
         if (error := work.exception()) is not None:
-            away = isinstance(error, (OperationalError, InterfaceError))
+            away = isinstance(error, DATABASE_UNREACHABLE)
             exchange.reason = Reason.UNAVAILABLE if away else Reason.FAILED
             if not away:
                 log.error("gateway_context_failed", exc_info=error)

@@ -12,7 +12,7 @@ from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import close_old_connections
 from django.http import HttpResponse
 from django.utils.http import is_same_domain
 from ninja.errors import AuthenticationError
@@ -23,6 +23,7 @@ from contextopt.errors import TooManyAttempts, TooManyRequests
 from contextopt.people.keychecks import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.ways import Way, way_of
+from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp.callers import Caller, enter
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _admit(scope: Scope) -> Caller | HttpResponse:
     request = ASGIRequest(scope, BytesIO())
     try:
         return _refuse_place(request) or _authenticate(request)
-    except (OperationalError, InterfaceError) as error:
+    except DATABASE_UNREACHABLE as error:
         return problems.on_unavailable(request, error)
     finally:
         close_old_connections()

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, Final
 
 from django.core.exceptions import ObjectDoesNotExist
-from django.db import IntegrityError, InterfaceError, OperationalError, close_old_connections
+from django.db import IntegrityError, close_old_connections
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp_types import CallToolResult, Tool, ToolAnnotations
@@ -17,6 +17,7 @@ from contextopt.errors import ContextoptError
 from contextopt.faults import NAME_MAX
 from contextopt.inputs import field_problems
 from contextopt.locks import is_about_deleted
+from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp import tools
 from memory.mcp.answers import NAME, TITLE, VERSION, answer, one_line
 
@@ -107,7 +108,7 @@ def _guarded(tool: Callable[..., str]) -> Callable[..., CallToolResult]:
             return answer(tool(**arguments))
         except (ContextoptError, EngineError, ValidationError) as error:
             raise ToolError(_explain(error)) from error
-        except (OperationalError, InterfaceError) as error:
+        except DATABASE_UNREACHABLE as error:
             raise ToolError(UNAVAILABLE) from error
         except (IntegrityError, ObjectDoesNotExist) as error:
             if not is_about_deleted(error):

@@ -6,7 +6,6 @@ from typing import cast
 
 import structlog
 from django.core.exceptions import PermissionDenied
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -15,9 +14,10 @@ from django.utils.cache import add_never_cache_headers
 from contextopt.api.protocol.problems import RETRY_AFTER_SECONDS
 from contextopt.errors import NotFound, ServiceUnavailable, TooManyAttempts
 from contextopt.locks import is_about_deleted
+from contextopt.sql import DATABASE_UNREACHABLE
 from dashboard.kit.access import TeamRequest, enter_team
 
-UNAVAILABLE = (OperationalError, InterfaceError, ServiceUnavailable)
+UNAVAILABLE = (*DATABASE_UNREACHABLE, ServiceUnavailable)
 
 log = structlog.get_logger(__name__)
 
