@@ -27,7 +27,6 @@ from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
 from contextopt.limits import ACTOR_MAX
-from contextopt.locks import hold_space
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.spaces.inputs import ConfigIn, SettingsIn
 from contextopt.spaces.models import Space
@@ -98,8 +97,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
         config.is_active = True
         self.filter(space=space).active().update(is_active=False)
         config.save(force_insert=True)
-        if current and current.encoding != config.encoding:
-            Space.objects.filter(pk=space.pk).update(recount_from=0)
+        _recount_after(current, config)
         return config
 
     @transaction.atomic
@@ -116,8 +114,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
         self, space: Space, values: dict[str, object]
     ) -> tuple["ContextConfig", "ContextConfig | None"]:
         """Return the next version, not saved yet, and the version in force."""
-        hold_space(space.pk)
-        Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+        space.lock()
         latest = self.filter(space=space).order_by("-version").first()
         current = self.filter(space=space).active().first() or latest
         carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
@@ -293,8 +290,7 @@ def publish_settings(
     proposed = {**_carried(space), **settings}
     is_checked = propose_settings(space=space, settings=proposed, actor=created_by)
     with transaction.atomic():
-        hold_space(space.pk)
-        Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+        space.lock()
         if is_checked and {**_carried(space), **settings} != proposed:
             raise Conflict("Other settings were published in the meantime. Try again.")
         before = space.configs.active().first()
@@ -328,6 +324,12 @@ def propose_settings(*, space: Space, settings: Mapping[str, Any], actor: str) -
     ContextConfig(space=space, version=1, **settings).full_clean(validate_constraints=False)
     answers = settings_proposed.send(ContextConfig, space=space, settings=settings, actor=actor)
     return any(is_checked for _, is_checked in answers)
+
+
+def _recount_after(before: ContextConfig | None, after: ContextConfig) -> None:
+    """Have the space's summaries counted again if the encoding changed."""
+    if before and before.encoding != after.encoding:
+        Space.objects.filter(pk=after.space_id).update(recount_from=0)
 
 
 def _carried(space: Space) -> dict[str, Any]:
@@ -389,15 +391,13 @@ def activate_config(*, space: Space, version: int, actor: str = SYSTEM) -> Conte
 
 @transaction.atomic
 def _activate(space: Space, version: int, actor: str) -> ContextConfig:
-    hold_space(space.pk)
-    Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+    space.lock()
     config = find_config(space, version)
     before = space.configs.active().exclude(pk=config.pk).first()
     space.configs.active().exclude(pk=config.pk).update(is_active=False)
     space.configs.filter(pk=config.pk).update(is_active=True, is_draft=False)
     config.is_active, config.is_draft = True, False
-    if before and before.encoding != config.encoding:
-        Space.objects.filter(pk=space.pk).update(recount_from=0)
+    _recount_after(before, config)
     if before:
         _note(space, actor, "config.activated", before, config)
     return config

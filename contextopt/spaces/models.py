@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce, Least, Length
 from django.utils import timezone
 
 from contextopt.limits import ACTOR_MAX, DATE_MAX, DATE_MIN, NAME_MAX
+from contextopt.locks import hold_space
 from contextopt.people.models import Team
 from contextopt.search.models import (
     Embedding,
@@ -68,6 +69,15 @@ class Space(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def lock(self) -> None:
+        """Let others who lock the space, and its deletion, wait until the transaction ends.
+
+        Raises:
+            NotFound: the space was deleted meanwhile.
+        """
+        hold_space(self.pk)
+        Space.objects.select_for_update(no_key=True).get(pk=self.pk)
 
 
 class SpaceCounts(models.Model):

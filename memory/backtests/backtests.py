@@ -56,8 +56,7 @@ def start_backtest(*, space: Space, data: BacktestIn, actor: str) -> Backtest:
         NotFound: the space has no such version of settings.
         Conflict: the space has no contexts yet, or other backtests of it are running.
     """
-    hold_space(space.pk)
-    Space.objects.select_for_update(no_key=True).get(pk=space.pk)
+    space.lock()
     config = find_config(space, data.config)
     if Backtest.objects.filter(space=space).running().count() >= RUNNING_MAX:
         raise Conflict(f"{RUNNING_MAX} backtests of this space are running. Wait for one or cancel it.")
