@@ -348,10 +348,12 @@ def _store_attempt(
 
 def end_waits() -> int:
     """Mark attempts whose wait is over as ready; return how many. Repeating it does nothing."""
-    ended = list(Attempt.objects.due().values_list("pk", "task_id", "number")[:ENDED_AT_ONCE])
-    for pk, task_id, number in ended:
-        if Attempt.objects.filter(pk=pk, state=AttemptState.WAITING).update(state=AttemptState.READY):
-            log.info("retry_wait_ended", task_id=task_id, attempt=number)
+    with transaction.atomic():
+        due = Attempt.objects.due().select_for_update(skip_locked=True, no_key=True)
+        ended = list(due.values_list("pk", "task_id", "number")[:ENDED_AT_ONCE])
+        Attempt.objects.filter(pk__in=[pk for pk, _, _ in ended]).update(state=AttemptState.READY)
+    for _, task_id, number in ended:
+        log.info("retry_wait_ended", task_id=task_id, attempt=number)
     return len(ended)
 
 

@@ -172,6 +172,18 @@ class TestWaiting:
         attempt.refresh_from_db()
         assert attempt.state == "ready"
 
+    @pytest.mark.parametrize("count", [2, 20])
+    def test_all_waits_end_at_once(self, team: Team, count: int, django_assert_num_queries: Any) -> None:
+        for _ in range(count):
+            make_attempt(make_task(team), root_cause="environment_error")
+        with (
+            time_machine.travel(timezone.now() + timedelta(minutes=2)),
+            # A savepoint, the waits that are over, their new state, and the end of the savepoint.
+            django_assert_num_queries(4),
+        ):
+            assert end_waits() == count
+        assert {attempt.state for attempt in Attempt.objects.all()} == {"ready"}
+
     def test_the_sweep_ends_what_a_lost_job_left(self, team: Team) -> None:
         make_attempt(make_task(team), root_cause="environment_error")
         with time_machine.travel(timezone.now() + timedelta(minutes=2)):
