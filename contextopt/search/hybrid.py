@@ -58,7 +58,7 @@ log = structlog.get_logger(__name__)
 DEPTH_MIN = 50
 ALPHA = 0.5
 
-type Method = Literal["rrf", "weighted"]
+Method = Literal["rrf", "weighted"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pydantic import Field
 from contextopt.engine import DateRange
 from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, Input, Moment, Slug, Text
+from contextopt.search.hybrid import Method
 from contextopt.search.words import QUERY_MAX
 from contextopt.spaces import models as limits
 from memory.memories.inputs import TrustLevelName
@@ -51,7 +52,7 @@ class SearchIn(Input):
         Moment | None,
         Field(description="Search as of this time: later records and memories are ignored."),
     ] = None
-    method: Literal["rrf", "weighted"] = "rrf"
+    method: Method = "rrf"
     hybrid_alpha: Annotated[Share, Field(description="Weight of the vector score, 0 to 1.")] = 0.5
     min_similarity: Annotated[Share | None, Field(description="Minimum cosine similarity, 0 to 1.")] = None
     min_relevance: Annotated[

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from django.db import models
 from django.db.models.functions import Left, Length
@@ -11,7 +11,7 @@ from django.db.models.functions import Left, Length
 from contextopt.errors import InvalidInput
 from contextopt.models import Team
 from contextopt.search import registry
-from contextopt.search.hybrid import Hit, PreparedQuery, Target, prepare_query, search_all
+from contextopt.search.hybrid import Hit, Method, PreparedQuery, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.spaces.spaces import find_space
 from memory.search.inputs import Kind, SearchIn
@@ -25,7 +25,7 @@ RECORD_TRUST = "user"
 class PartsOut(TypedDict):
     """How a score came about. Ranks count from 1; null where that ranking does not have the row."""
 
-    method: Literal["rrf", "weighted"]
+    method: Method
     lexical: float
     lexical_rank: int | None
     similarity: float | None
@@ -166,9 +166,7 @@ def _load(searchable: Searchable, hits: Sequence[Hit]) -> dict[int, Any]:
     return dict(shown.annotate(characters=Length(body)).in_bulk())
 
 
-def describe(
-    hit: Hit, row: Any, method: Literal["rrf", "weighted"], min_relevance: float | None = None
-) -> ResultOut:
+def describe(hit: Hit, row: Any, method: Method, min_relevance: float | None = None) -> ResultOut:
     is_record = hit.kind == "record"
     return ResultOut(
         id=hit.id,

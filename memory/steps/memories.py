@@ -1,6 +1,5 @@
 """The memories for a step: those of its repository, and those of none, that suit the task."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from contextopt.models import Team
@@ -52,12 +51,5 @@ def _name(hit: Hit) -> str:
 
 def _item(memory: Memory) -> dict[str, Any]:
     """Return the memory as an item of a context. One from outside is fenced there as data."""
-    return dict(_fields(memory))
-
-
-def _fields(memory: Memory) -> Iterator[tuple[str, Any]]:
-    yield "type", memory.memory_type
-    if memory.title:
-        yield "title", memory.title
-    yield "content", memory.content
-    yield "trust_level", memory.trust_level
+    title = {"title": memory.title} if memory.title else {}
+    return {"type": memory.memory_type, **title, "content": memory.content, "trust_level": memory.trust_level}

@@ -214,6 +214,7 @@ def _retries(task: Task) -> Source:
     def build(row: Any) -> Event:
         # A retry within an agent's context has no tokens of its own: the context's event has them all.
         is_part = row.assembly is not None and row.assembly.kind == Kind.AGENT
+        baseline = FULL_REPLAN if row.action == Action.REPLAN else BASELINES[Kind.RETRY]
         return Event(
             at=row.at,
             kind=EventKind.RETRY,
@@ -222,11 +223,7 @@ def _retries(task: Task) -> Source:
             title=RETRY_TITLES[row.action],
             note=attempt_note(row),
             assembly=None if is_part else row.assembly,
-            baseline=""
-            if is_part or not row.is_sent
-            else FULL_REPLAN
-            if row.action == Action.REPLAN
-            else BASELINES[Kind.RETRY],
+            baseline=baseline if row.is_sent and not is_part else "",
             unsent="" if row.is_sent else "nothing was sent",
             attempt=row.number,
         )
