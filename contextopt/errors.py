@@ -1,4 +1,4 @@
-"""All errors of the product, as one tree.
+"""Errors that the product raises on purpose. The engine imports nothing from here, so its errors stand apart.
 
 ContextoptError
 ├── InvalidInput          a field is missing, malformed or past its limit
@@ -11,10 +11,13 @@ ContextoptError
 ├── ServiceUnavailable    a service that the answer needs is down; trying later may help
 ├── TooManyAttempts       too many failed log-ins or wrong keys; even the right password waits
 └── TooManyRequests       the key has sent as many requests as it may in a minute
+
+EngineError               see `contextopt/engine/text/errors.py`
 """
 
 from dataclasses import dataclass
 
+from contextopt.engine.text.errors import EngineError
 from contextopt.engine.wording import plural
 
 
@@ -27,7 +30,11 @@ class FieldProblem:
 
 
 class ContextoptError(Exception):
-    """Base of all errors that a caller may want to catch."""
+    """Base of all errors outside the engine that a caller may want to catch."""
+
+
+PRODUCT_ERRORS = (ContextoptError, EngineError)
+"""For `except`: everything that the product raises on purpose."""
 
 
 class InvalidInput(ContextoptError):

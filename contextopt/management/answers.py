@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, StrictInt, ValidationError
 
-from contextopt.engine.text.errors import EngineError, InvalidValue
-from contextopt.errors import ContextoptError, FieldProblem, InvalidInput
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput
 from contextopt.inputs import Text, field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand
 from contextopt.spaces.importing import RawRow, Rejection, check_input, open_input, read_file
@@ -63,7 +63,7 @@ def _answer_row(row: RawRow, answer: Answer, space: str | None) -> dict[str, Any
         return _reject(row, error.problems[0])
     except InvalidValue as error:
         return _reject(row, FieldProblem(error.field, error.message))
-    except (ContextoptError, EngineError) as error:
+    except PRODUCT_ERRORS as error:
         return _reject(row, FieldProblem("row", str(error)))
 
 

@@ -20,8 +20,8 @@ from django.db import IntegrityError, OperationalError, ProgrammingError
 from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 
-from contextopt.engine.text.errors import EngineError, InvalidValue
-from contextopt.errors import ContextoptError, InvalidInput, NotFound
+from contextopt.engine.text.errors import InvalidValue
+from contextopt.errors import PRODUCT_ERRORS, InvalidInput, NotFound
 from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems, has_surrogate
 from contextopt.locks import is_about_deleted
@@ -131,7 +131,7 @@ class ReportingCommand(BaseCommand):
         except InvalidInput as error:
             lines = [f"{self._named(problem.field)}: {problem.message}" for problem in error.problems]
             raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
-        except (ContextoptError, EngineError) as error:
+        except PRODUCT_ERRORS as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
         except OSError as error:
             # A name that is too long, for example. Other failures of the system are ours.

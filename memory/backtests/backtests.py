@@ -11,8 +11,7 @@ from contextopt.assemblies.replay.cost import replayed_sizes
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly, shown_records
 from contextopt.engine.prompts.config import LAST_RECORDS_STAGE
-from contextopt.engine.text.errors import EngineError
-from contextopt.errors import Conflict, ContextoptError, ServiceUnavailable
+from contextopt.errors import PRODUCT_ERRORS, Conflict, ServiceUnavailable
 from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
 from contextopt.models import Assembly, Kind, Space, Team
@@ -130,7 +129,7 @@ def _fill(row: BacktestRow, asked: ReplayIn, evidence: frozenset[int]) -> None:
         again = replay_assembly(row.assembly, asked)
     except ServiceUnavailable as error:
         row.reason, row.message = UNAVAILABLE, str(error)
-    except (ContextoptError, EngineError) as error:
+    except PRODUCT_ERRORS as error:
         row.reason, row.message = REFUSED, str(error)
     else:
         for name, value in {**_outcome(row, again, evidence), **_sizes(again, asked)}.items():

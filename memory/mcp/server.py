@@ -12,8 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp_types import CallToolResult, Tool, ToolAnnotations
 from pydantic import ValidationError
 
-from contextopt.engine.text.errors import EngineError
-from contextopt.errors import ContextoptError
+from contextopt.errors import PRODUCT_ERRORS
 from contextopt.faults import NAME_MAX
 from contextopt.inputs import field_problems
 from contextopt.locks import is_about_deleted
@@ -106,7 +105,7 @@ def _guarded(tool: Callable[..., str]) -> Callable[..., CallToolResult]:
     def guarded(**arguments: Any) -> CallToolResult:
         try:
             return answer(tool(**arguments))
-        except (ContextoptError, EngineError, ValidationError) as error:
+        except (*PRODUCT_ERRORS, ValidationError) as error:
             raise ToolError(_explain(error)) from error
         except DATABASE_UNREACHABLE as error:
             raise ToolError(UNAVAILABLE) from error

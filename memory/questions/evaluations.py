@@ -12,8 +12,7 @@ from django.db import transaction
 from django.db.models import Avg, Count, Q
 from django.utils import timezone
 
-from contextopt.engine.text.errors import EngineError
-from contextopt.errors import Conflict, ContextoptError
+from contextopt.errors import PRODUCT_ERRORS, Conflict
 from contextopt.jobs import run_after_commit
 from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
@@ -158,7 +157,7 @@ def _ask(evaluation: Evaluation, questions: list[Question]) -> None:
             ))
             for question in questions
         ]  # fmt: skip
-    except (EngineError, ContextoptError) as error:
+    except PRODUCT_ERRORS as error:
         _fail(evaluation, str(error))
         return
     with transaction.atomic():

@@ -12,8 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from contextopt.agents.completions import LEARN_TRIES_MAX
-from contextopt.engine.text.errors import EngineError
-from contextopt.errors import Conflict, ContextoptError, InvalidInput
+from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
 from contextopt.lookups import find_one
 from contextopt.models import Completion, Task, TaskState, Team
 from memory.strategies.inputs import CompletionIn
@@ -23,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 LEARN_BATCH = 100
 # The errors that learning may raise.
-LEARNING_FAILURES = (DatabaseError, ContextoptError, EngineError, OSError)
+LEARNING_FAILURES = (DatabaseError, *PRODUCT_ERRORS, OSError)
 
 
 @dataclass(frozen=True, slots=True)

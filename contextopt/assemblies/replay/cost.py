@@ -10,9 +10,8 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.engine.placement.choice import SYSTEM
 from contextopt.engine.placement.prices import Split
-from contextopt.engine.text.errors import EngineError
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.errors import ContextoptError
+from contextopt.errors import PRODUCT_ERRORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,6 @@ def _replayed_text(assembly_id: int, data: ReplayIn | None) -> str | None:
     rows = Assembly.objects.select_related("payload", "space", "config", "team")
     try:
         last = replay_assembly(rows.get(pk=assembly_id), data)
-    except (ContextoptError, EngineError):
+    except PRODUCT_ERRORS:
         return None
     return last.result.text if last.result else None

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.replay.selection import last_contexts, read_contexts
-from contextopt.engine.text.errors import EngineError
-from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
+from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput, NotFound
 from contextopt.inputs import BIGINT_MAX, field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
 from contextopt.models import Assembly, Team
@@ -52,7 +51,7 @@ class Command(ReportingCommand):
         for assembly in read_contexts(team.pk, ids):
             try:
                 again = replay_assembly(assembly, data)
-            except (ContextoptError, EngineError) as error:
+            except PRODUCT_ERRORS as error:
                 if len(ids) == 1:
                     raise
                 failed += 1

@@ -18,8 +18,7 @@ from contextopt.assemblies.replay.cost import PromptCost, cost_of, logged_split,
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.verify import read_config
-from contextopt.engine.text.errors import EngineError
-from contextopt.errors import ContextoptError
+from contextopt.errors import PRODUCT_ERRORS
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, Role
 from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, given_settings
@@ -104,7 +103,7 @@ def _outcome(tried: Tried, request: TeamRequest) -> dict[str, Any]:
     try:
         data = tried.form.to_request(tried.version)
         again = replay_assembly(tried.assembly, data)
-    except (ContextoptError, EngineError) as error:
+    except PRODUCT_ERRORS as error:
         return {"refused": str(error)}
     if again.result is None:
         return {"replay": again}

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.text.errors import EngineError
-from contextopt.errors import ContextoptError
+from contextopt.errors import PRODUCT_ERRORS
 from contextopt.models import Assembly, Space
 
 REQUESTS_TRIED = 6
@@ -95,7 +94,7 @@ def _try(
     try:
         before = _preview(space, request, {}, actor)
         after = _preview(space, request, settings, actor)
-    except (EngineError, ContextoptError) as error:
+    except PRODUCT_ERRORS as error:
         return Effect(assembly_id, request.query or "", 0, 0, 0, 0, refused=str(error))
     return Effect(
         assembly_id,
