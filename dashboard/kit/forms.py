@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 from pydantic import ValidationError
 
 from contextopt.errors import Conflict, FieldProblem, InvalidInput
@@ -74,6 +75,12 @@ class ObjectField(forms.CharField):
             return bool(self.to_python(data) != (initial or {}))
         except forms.ValidationError:
             return True
+
+
+def is_overtaken(data: QueryDict, version: int) -> bool:
+    """Tell whether what a form shows, its `seen` version, has changed since the form was opened."""
+    seen = read_digits(data.get("seen", ""))
+    return seen is not None and seen != version
 
 
 def read_ticks(values: Iterable[str]) -> list[int]:

@@ -18,6 +18,7 @@ from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.filters import read_text
+from dashboard.kit.forms import is_overtaken
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import read_effects
@@ -49,11 +50,22 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
     if not set(form.changed_data) & set(SETTINGS):
         messages.info(request, "Nothing was changed.")
         return redirect("dashboard:space_settings", slug)
+    if is_overtaken(request.POST, active.version):
+        form.add_error(None, _overtaken(active, form))
+        return _render(request, space, form, status=409)
     config = _publish(request, space, form)
     if config is None:
         return _render(request, space, form, status=422)
     announce_published(request, space, config.version, before=active.version)
     return redirect("dashboard:space_settings", slug)
+
+
+def _overtaken(active: ContextConfig, form: ConfigForm) -> str:
+    labels = ", ".join(str(form[name].label) for name in form.changed_data if name in SETTINGS)
+    return (
+        f"Version {active.version} was published in the meantime. Publish again to replace it. "
+        f"It differs from this form in: {labels}."
+    )
 
 
 def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextConfig | None:
@@ -203,6 +215,7 @@ def _render(
     numbers = {name: value for name, value in shown.items() if str(value or "").isdecimal()}
     context = {
         "space": space,
+        "active": space.configs.active().get(),
         "form": form,
         "space_form": space_form or SpaceEditForm.of(space),
         "versions": compare_versions(versions),

@@ -24,6 +24,7 @@ from contextopt.spaces.records import (
 )
 from contextopt.spaces.recordviews import view_record
 from dashboard.kit.access import TeamRequest, get_record, get_space, require_role, team_page
+from dashboard.kit.forms import is_overtaken
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.decisions import ASSEMBLIES_SEARCHED, read_decisions
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
@@ -34,6 +35,7 @@ REVISIONS_SHOWN = 25
 # and judging a context must not change the next one.
 LOOKED_AT_FROM = ("edit", "inspector", "review")
 AFTER_SAVE = "?from=edit"
+OVERTAKEN = "The record was changed in the meantime; see its history. Save again to replace those changes."
 
 
 @require_http_methods(["GET", "POST"])
@@ -74,6 +76,9 @@ def record_edit(request: TeamRequest, slug: str, record_id: int) -> HttpResponse
     form = RecordEditForm(request.POST, initial=RecordEditForm.initial_of(found))
     if not form.is_valid():
         return _render(request, found, form, status=422)
+    if is_overtaken(request.POST, found.version):
+        form.add_error(None, OVERTAKEN)
+        return _render(request, found, form, status=409)
     try:
         update_record(record=found, changes=form.value, actor=request.actor)
     except Conflict as error:

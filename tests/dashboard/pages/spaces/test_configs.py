@@ -133,6 +133,22 @@ def test_a_question_has_limits_of_its_own(editor_client: Client, space: Space) -
     assert space.configs.active().get().question_window_days is None
 
 
+def test_settings_published_meanwhile_are_not_replaced_unseen(editor_client: Client, space: Space) -> None:
+    opened = fields_of(space, context_tokens=900)
+    publish_config(space=space, data=ConfigIn(max_records=15), created_by="ann")
+    response = editor_client.post(URL, opened | {"seen": "1"})
+    assert response.status_code == 409
+    html = response.content.decode()
+    assert "Version 2 was published in the meantime." in html
+    assert "It differs from this form in: Record limit, Context." in html
+    assert space.configs.active().get().version == 2
+    seen = re.search(r'name="seen" value="(\d+)"', html)
+    assert seen is not None
+    editor_client.post(URL, opened | {"seen": seen[1]})
+    active = space.configs.active().get()
+    assert (active.version, active.max_records, active.context_tokens) == (3, 20, 900)
+
+
 REMEDY = f"{URL}remedy"
 ALL_RECORDS = {"setting": "window_days", "value": "all", "next": "/assemblies/?range=7d"}
 

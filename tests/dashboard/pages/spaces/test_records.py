@@ -170,6 +170,19 @@ def test_an_edit_is_kept_with_the_state_before(editor_client: Client, record: Re
     assert "user:edda" not in html
 
 
+def test_an_edit_made_meanwhile_is_not_replaced_unseen(editor_client: Client, record: Record) -> None:
+    opened = fields_of(record, notes="mine") | {"seen": record.version}
+    editor_client.post(url_of(record, "edit"), fields_of(record, title="Theirs") | {"seen": record.version})
+    response = editor_client.post(url_of(record, "edit"), opened)
+    assert response.status_code == 409
+    assert "changed in the meantime" in response.content.decode()
+    record.refresh_from_db()
+    assert (record.title, record.notes) == ("Theirs", "first\nsecond")
+    editor_client.post(url_of(record, "edit"), opened | {"seen": record.version})
+    record.refresh_from_db()
+    assert record.notes == "mine"
+
+
 def test_the_untouched_form_changes_nothing(editor_client: Client, record: Record) -> None:
     editor_client.post(url_of(record, "edit"), fields_of(record))
     assert not record.revisions.exists()
