@@ -6,7 +6,7 @@ ContextoptError
 ├── Conflict              the thing's state does not allow this
 │   ├── BelowMinimum      settings miss the recall that a question set demands
 │   ├── DuplicateRecord   a record with this source and external id exists
-│   ├── OpenDecisions     findings wait for somebody to decide
+│   ├── OpenDecisions     findings wait for someone to decide
 │   └── PurgedRecord      the record's text was erased for good
 ├── ServiceUnavailable    a service that the answer needs is down; trying later may help
 ├── TooManyAttempts       too many failed log-ins or wrong keys; even the right password waits
@@ -50,7 +50,7 @@ class InvalidInput(ContextoptError):
 
 
 class NotFound(ContextoptError):
-    """The named thing does not exist, or belongs to somebody else."""
+    """The named thing does not exist, or belongs to someone else."""
 
 
 class Conflict(ContextoptError):

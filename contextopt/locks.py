@@ -106,14 +106,14 @@ def wait_turn(lock: Lock, *keys: object) -> None:
 
 
 def take_turn(lock: Lock, *keys: object) -> bool:
-    """Hold a lock until the transaction ends; return false when somebody else has it."""
+    """Hold a lock until the transaction ends; return false when someone else has it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s::bigint)", [lock.number(*keys)])
         return bool(cursor.fetchone()[0])
 
 
 def take_for_session(session: psycopg.Connection[Any], lock: Lock, *keys: object) -> bool:
-    """Hold a lock while the session lives; return false when somebody else has it."""
+    """Hold a lock while the session lives; return false when someone else has it."""
     row = session.execute("SELECT pg_try_advisory_lock(%s::bigint)", [lock.number(*keys)]).fetchone()
     return row is not None and bool(row[0])
 
@@ -122,7 +122,7 @@ def hold_team(team_id: int) -> None:
     """Keep the team from being deleted until the transaction ends. Only its deletion waits for this.
 
     Raises:
-        NotFound: the team was deleted meanwhile.
+        NotFound: the team was deleted in the meantime.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT FROM contextopt_team WHERE id = %s FOR KEY SHARE", [team_id])
@@ -135,7 +135,7 @@ def hold_space(space_id: int) -> None:
     this.
 
     Raises:
-        NotFound: the space was deleted meanwhile.
+        NotFound: the space was deleted in the meantime.
     """
     with connection.cursor() as cursor:
         cursor.execute(HOLD_SPACE, {"space_id": space_id})
@@ -174,7 +174,7 @@ def is_about_deleted(error: Exception) -> bool:
 
 @contextmanager
 def unless_deleted() -> Iterator[None]:
-    """End a job's block quietly if its subject was deleted meanwhile."""
+    """End a job's block quietly if its subject was deleted in the meantime."""
     try:
         yield
     except (IntegrityError, NotFound, ObjectDoesNotExist) as error:

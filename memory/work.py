@@ -52,7 +52,7 @@ class Work[R: Run, Item]:
                 sleep(WAIT_SECONDS * run.is_running)
 
     def go_on(self, run: R, *, seconds: float, on_batch: Callable[[R], None] | None = None) -> bool:
-        """Compute further items for so long; return whether the caller should go on later.
+        """Compute further items for this many seconds; return whether the caller should continue later.
 
         If another process has the run, return false at once.
         """

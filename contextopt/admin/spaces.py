@@ -134,7 +134,7 @@ class RecordAdmin(OwnerAdmin):
     list_filter = ("space", "type", "pinned", ("deleted_at", admin.EmptyFieldListFilter))
     list_select_related = ("space",)
     search_fields = ("title", "=external_id")
-    search_help_text = "Part of the title, or a whole external id."
+    search_help_text = "Part of the title, or a whole external ID."
     autocomplete_fields = ("space",)
     ordering = ("-id",)
     list_defer = ("notes", "metadata")

@@ -17,7 +17,7 @@ class TaskAdmin(ViewOnlyAdmin):
     list_filter = ("state", "team")
     list_select_related = ("team",)
     search_fields = ("=external_id", "=repository")
-    search_help_text = "An external id or a repository."
+    search_help_text = "An external ID or a repository."
     ordering = ("-id",)
 
     @display(description="Description")

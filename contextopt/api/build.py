@@ -48,7 +48,7 @@ Contextopt decides what goes into a prompt, within a token budget, and logs ever
   some of the team's spaces. Items of other spaces are then not found either, and endpoints for the whole
   team answer 403.
 - **Limits**: a key may have a limit of requests per minute. Responses then have `RateLimit` headers, and a
-  request too many gets status 429 with `Retry-After`.
+  request over the limit gets status 429 with `Retry-After`.
 - **Bodies** are JSON and may be compressed with gzip.
 - **Errors** are `application/problem+json` and name each invalid field and its limit.
 - **Lists** are paginated: pass `next_cursor` as `cursor` until it is null.

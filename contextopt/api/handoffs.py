@@ -227,7 +227,7 @@ def compress_findings(
 @router.post("/tasks/{task_id}/findings", auth=WRITE, response={201: FindingOut}, summary="Add a finding")
 def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> HttpResponse:
     """Adds a finding to the task's current phase, or to the earlier one named in `phase`. It gets the next
-    id, such as `F-001`.
+    ID, such as `F-001`.
 
     `depends_on` names findings of the task. The brief uses these keys of `content`: pattern_name, location,
     description, reusability, gaps, table, columns, severity, mitigation.

@@ -127,7 +127,7 @@ def list_records(request: ApiRequest, slug: Path[Slug], query: Query[RecordQuery
 @router.post("/spaces/{slug}/records", auth=WRITE, response={201: RecordOut}, summary="Create a record")
 @within_spaces()
 def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> HttpResponse:
-    """Creates a record. If one with the same source and external id exists, the request is a conflict that
+    """Creates a record. If one with the same source and external ID exists, the request is a conflict that
     names it.
     """
     space = find_space(request, slug)
@@ -138,8 +138,8 @@ def create_record(request: ApiRequest, slug: Path[Slug], data: RecordIn) -> Http
 @router.post("/spaces/{slug}/records/bulk", auth=WRITE, response=BulkOut, summary="Write up to 1,000 records")
 @within_spaces()
 def write_records(request: ApiRequest, slug: Path[Slug], data: BulkIn) -> HttpResponse:
-    """Creates or updates rows, matched by source and external id, or leaves them unchanged. A row without
-    external id creates a record.
+    """Creates or updates rows, matched by source and external ID, or leaves them unchanged. A row without
+    external ID creates a record.
 
     Valid rows are written even if others are rejected. A row with the source and external id of an earlier
     row is rejected, unless their content is the same. The response gives the outcome of each row by index.

@@ -94,7 +94,7 @@ def explain(
     assembly_id: Path[Id],
     expect: Annotated[Text, Query(min_length=1, max_length=EXPECTED_MAX)],
 ) -> HttpResponse:
-    """Explains which step kept a record out of a logged context, or at which rank it entered."""
+    """Explains which step kept a record out of a logged context, or at which rank it was kept."""
     assembly = find_assembly(request, assembly_id)
     records = Record.objects.filter(space__team_id=request.auth.team_id).select_related("space")
     record = find_expected(assembly, expect, in_reach(request, records), field="expect")

@@ -81,7 +81,7 @@ class DecidedContext:
         it cannot be replayed. One that no prompt gets is neither a saving nor a cost.
 
         Raises:
-            NotFound: the space was deleted meanwhile.
+            NotFound: the space was deleted in the meantime.
         """
         givens = pack_givens(self.occasion.space, self.found, self.reach, self.result.placed.sight)
         occasion = replace(

@@ -182,7 +182,7 @@ def load_candidates(
     size of the space. `limit` replaces the number in brackets, where search finds the other candidates.
 
     Raises:
-        NotFound: the space was deleted meanwhile.
+        NotFound: the space was deleted in the meantime.
     """
     if config.stage == HEADER_STAGE:
         return _NOTHING

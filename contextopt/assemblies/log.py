@@ -118,7 +118,7 @@ def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
     """Write the narrow row and its payload in one statement; return the id.
 
     Raises:
-        NotFound: the space was deleted meanwhile.
+        NotFound: the space was deleted in the meantime.
     """
     values = {**_assembly_values(result, occasion), **_payload_values(result, occasion)}
     with connection.cursor() as cursor:

@@ -331,7 +331,7 @@ class _Rated(NamedTuple):
         """Rate all leads by words and by meaning before any of them lends."""
         # A pinned record is a candidate regardless of date.
         anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
-        # One deleted meanwhile is no candidate.
+        # One deleted in the meantime is no candidate.
         matches = known.live(rate(anywhere, known.summaries))
         own = own_relevances(relevances(matches), config)
         led = {row: own[row] for row in leads.ids & own.keys()} if config.neighbour_share else {}

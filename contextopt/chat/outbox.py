@@ -328,7 +328,7 @@ def _settle(message: Message, state: MessageState, error: str) -> None:
 
 
 def _release(message: Message, *, error: str, **changes: object) -> None:
-    """Give up a claim, unless it was taken over or the message was cancelled meanwhile."""
+    """Give up a claim, unless it was taken over or the message was cancelled in the meantime."""
     claimed = Message.objects.filter(pk=message.pk, state=MessageState.SENDING, tries=message.tries)
     claimed.update(error=error[:ERROR_MAX], partial_text="", **changes)
 

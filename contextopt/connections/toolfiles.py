@@ -125,7 +125,7 @@ def plan_toml(path: Path, block: str, added: dict[str, Any]) -> Change:
     except tomllib.TOMLDecodeError as error:
         raise UnusableFile(f"{path} already has a part of this ({error}). It was not changed.") from error
     if merged != _merge(old, added):
-        raise UnusableFile(f"{path} would change in other parts. It was not changed.")
+        raise UnusableFile(f"Editing {path} would change other parts of it, so nothing was written.")
     return Change(path, before, (mark + after).encode(), block=gap + block)
 
 

@@ -96,7 +96,7 @@ class Gate:
     async def _find(self, secret_hash: str, slug: str) -> Admission | None:
         """Return a remembered admission if it is fresh, else a checked one.
 
-        A check that is slow or fails leaves a remembered one in force until its grace ends.
+        A check that is slow or fails leaves a remembered one valid until its grace ends.
         """
         asked = (secret_hash, slug)
         known = self._known.get(asked)

@@ -39,7 +39,7 @@ class Job(Protocol):
 
     @property
     def lane(self) -> int | None:
-        """The same number for all requests of a conversation; None for a request of none."""
+        """One number per conversation; None for a request outside any."""
         ...
 
     @property

@@ -172,7 +172,7 @@ class GatewayRequest(models.Model):
                 condition=~Q(conversation=""),
                 name="gateway_conversation",
             ),
-            # The request of an answer that somebody votes on.
+            # The request of an answer that someone votes on.
             models.Index(fields=["team", "answer_id"], condition=~Q(answer_id=""), name="gateway_answer"),
         ]
 

@@ -38,7 +38,7 @@ def change_policy(*, space: Space, changes: PolicyPatch, actor: str) -> GatewayP
     """Change the given fields. They apply from the next prompt on.
 
     Raises:
-        NotFound: the space was deleted meanwhile.
+        NotFound: the space was deleted in the meantime.
     """
     hold_space(space.pk)
     rows = GatewayPolicy.objects.select_for_update(no_key=True)

@@ -12,12 +12,12 @@ NAME_WIDTH = 34
 # Heading and number format of the column for each part of a score.
 PARTS = {
     "recency": ("recency", ".2f"),
-    "frequency": ("views", ".0f"),
+    "frequency": ("frequency", ".0f"),
     "semantic": ("meaning", ".2f"),
     "lexical": ("words", ".2f"),
-    "neighbour": ("nearby", ".2f"),
+    "neighbour": ("neighbours", ".2f"),
     "date": ("date", ".0f"),
-    "who": ("who", ".0f"),
+    "who": ("person", ".0f"),
     "topic": ("topic", ".2f"),
 }
 # Few questions name a date or a person, and few are about long conversations.

@@ -1,6 +1,6 @@
 """Limits guessing: passwords by address and account, API keys by address. Only failures count.
 
-Strangers must not be able to lock people out. At an address where somebody has logged in lately, only their
+Strangers must not be able to lock people out. At an address where someone has logged in lately, only their
 own attempts there count, however many others try their account or share their address.
 """
 

@@ -69,7 +69,7 @@ def revoke_invitation(*, invitation: Invitation, actor: str) -> None:
     """Revoke an invitation. Revoking it again does nothing.
 
     Raises:
-        Conflict: somebody has accepted it.
+        Conflict: someone has accepted it.
     """
     current = Invitation.objects.select_for_update(no_key=True).get(pk=invitation.pk)
     if current.accepted_at is not None:
@@ -96,7 +96,7 @@ def find_invitation(token: str) -> Invitation:
 
 @transaction.atomic
 def accept_as_user(*, token: str, user: User) -> Membership:
-    """Add somebody who has an account to the team.
+    """Add someone who has an account to the team.
 
     Raises:
         NotFound: the invitation is not usable.
@@ -114,7 +114,7 @@ def accept_with_account(*, token: str, data: AccountIn) -> Membership:
 
     Raises:
         NotFound: the invitation is not usable.
-        InvalidInput: the user name is taken or invalid, or the password is too weak.
+        InvalidInput: the username is taken or invalid, or the password is too weak.
     """
     invitation = _claim(token)
     user = User(username=User.normalize_username(data.username))
@@ -128,7 +128,7 @@ def accept_with_account(*, token: str, data: AccountIn) -> Membership:
         with transaction.atomic():
             user.save()
     except IntegrityError as error:
-        # Somebody else took the name after the check.
+        # Someone else took the name after the check.
         raise InvalidInput.of("username", "A user with that username already exists.") from error
     return _join(invitation, user)
 
@@ -168,7 +168,7 @@ def change_role(*, membership: Membership, role: Role, actor: str) -> Membership
     """Give a member another role.
 
     Raises:
-        NotFound: they have left the team meanwhile.
+        NotFound: they have left the team in the meantime.
         Conflict: they are the team's last admin.
     """
     current = _hold(membership)
@@ -186,7 +186,7 @@ def remove_member(*, membership: Membership, actor: str) -> None:
     """Remove a member from the team. Their account stays.
 
     Raises:
-        NotFound: they have left the team meanwhile.
+        NotFound: they have left the team in the meantime.
         Conflict: they are the team's last admin.
     """
     current = _hold(membership)
@@ -234,12 +234,12 @@ def find_last_admins(leaving: Collection[int]) -> list[Membership]:
 
 
 def note_added(*, membership: Membership, actor: str) -> None:
-    """Log that somebody joined the team."""
+    """Log that someone joined the team."""
     _note(membership, actor, "member.added", after={"role": membership.role})
 
 
 def note_removed(*, membership: Membership, actor: str) -> None:
-    """Log that somebody left the team."""
+    """Log that someone left the team."""
     _note(membership, actor, "member.removed", before={"role": membership.role})
 
 

@@ -65,7 +65,7 @@ class Team(models.Model):
         """Let others who lock the team, and its deletion, wait until the transaction ends.
 
         Raises:
-            Team.DoesNotExist: the team was deleted meanwhile.
+            Team.DoesNotExist: the team was deleted in the meantime.
         """
         Team.objects.select_for_update(no_key=True).get(pk=self.pk)
 

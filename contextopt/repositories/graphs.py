@@ -21,7 +21,7 @@ from contextopt.repositories.checkouts import NO_FILE
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.repositories.storedfiles import PACKAGE_KINDS, load_parsed, reading_of, skipped_reading
 
-# Times to read a repository whose contents are replaced meanwhile.
+# Times to read a repository whose contents are replaced in the meantime.
 READ_TRIES = 4
 # One with ten thousand files takes some 300 MB.
 KEPT_REPOSITORIES = 4
@@ -51,7 +51,7 @@ class ContentGone(Exception):
 
 
 def read_unchanged[T](repository: Repository, read: Callable[[], T]) -> T:
-    """Return the result of `read`, and read again if the repository was changed meanwhile.
+    """Return the result of `read`, and read again if the repository was changed in the meantime.
 
     Raises:
         Conflict: it changes faster than it can be read.
@@ -66,7 +66,7 @@ def read_unchanged[T](repository: Repository, read: Callable[[], T]) -> T:
 
 
 _kept: OrderedDict[int, LoadedIndex] = OrderedDict()
-# Building takes seconds. Requests that come meanwhile wait for it.
+# Building takes seconds. Requests that come in the meantime wait for it.
 _lock = RLock()
 
 

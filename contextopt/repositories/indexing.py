@@ -195,7 +195,7 @@ def team_turn(team_id: int) -> Iterator[None]:
     """Open a transaction in which nobody else writes the team's repositories.
 
     Raises:
-        NotFound: the team was deleted meanwhile.
+        NotFound: the team was deleted in the meantime.
     """
     with transaction.atomic():
         hold_team(team_id)

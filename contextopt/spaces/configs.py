@@ -113,7 +113,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
     def _next(
         self, space: Space, values: dict[str, object]
     ) -> tuple["ContextConfig", "ContextConfig | None"]:
-        """Return the next version, not saved yet, and the version in force."""
+        """Return the next version, not saved yet, and the active version."""
         space.lock()
         latest = self.filter(space=space).order_by("-version").first()
         current = self.filter(space=space).active().first() or latest

@@ -236,7 +236,7 @@ class Record(RecordState, SearchableText):
 
 
 class RecordView(models.Model):
-    """A record opened by somebody on a day. Kept until the day is over, so that it is counted once."""
+    """A record opened by someone on a day. Kept until the day is over, so that it is counted once."""
 
     record = models.ForeignKey(Record, models.DB_CASCADE, related_name="views", db_index=False)
     viewer = models.CharField(max_length=VIEWER_MAX)

@@ -200,7 +200,7 @@ def lock_space(space: Space) -> None:
     """Wait until no other writer is in the space, and keep others out until the transaction ends.
 
     Raises:
-        NotFound: the space was deleted meanwhile.
+        NotFound: the space was deleted in the meantime.
     """
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_SPACE, [space.pk])

@@ -147,7 +147,7 @@ def begin_exchange(headers: Mapping[str, str]) -> OpenExchange | None:
 
 @contextmanager
 def inside(parent: Parent | None) -> Iterator[None]:
-    """Make contexts that are logged meanwhile children of the request's span."""
+    """Make contexts that are logged in the meantime children of the request's span."""
     if parent is None:
         yield
         return

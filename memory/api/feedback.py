@@ -64,7 +64,7 @@ class WithdrawnOut(TypedDict):
 
 
 class TrendOut(TypedDict):
-    """Votes of one group. `key` is a stage, config version, phase, reason or record id, as a string."""
+    """Votes of one group. `key` is a stage, config version, phase, reason or record ID, as a string."""
 
     key: str
     space: str
@@ -178,9 +178,9 @@ def _has_external_message(key: ApiKey, external_id: str) -> bool:
 def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
     """Records a vote. Each person has one vote per answer; a new one replaces the old one.
 
-    Identify the answer by `message_id` (an answer in a conversation), by `external_message_id` (your own id
+    Identify the answer by `message_id` (an answer in a conversation), by `external_message_id` (your own ID
     of an answer made elsewhere; the first time with the `assembly_id` of its context), or by `assembly_id`
-    alone. For an answer that came through the gateway, `external_message_id` is the provider's id, such as
+    alone. For an answer that came through the gateway, `external_message_id` is the provider's ID, such as
     `chatcmpl-…`, `resp_…` or `msg_…`, and no `assembly_id` is needed.
     """
     vote = votes.give_feedback(

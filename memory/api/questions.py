@@ -273,7 +273,7 @@ def list_questions(request: ApiRequest, set_id: Path[Id], page: Query[PageQuery]
 )
 @in_own_sets
 def add_question(request: ApiRequest, set_id: Path[Id], data: QuestionIn) -> HttpResponse:
-    """Adds a question with the records that answer it, by external id or by id."""
+    """Adds a question with the records that answer it, by external ID or by ID."""
     found = _find_set(request, set_id)
     question = sets.add_question(question_set=found, data=data, actor=actor(request))
     return created(question_json(question), f"/api/v1/questions/{question.pk}")
@@ -285,7 +285,7 @@ def add_question(request: ApiRequest, set_id: Path[Id], data: QuestionIn) -> Htt
 )  # fmt: skip
 @in_own_sets
 def write_questions(request: ApiRequest, set_id: Path[Id], data: QuestionsIn) -> HttpResponse:
-    """Creates or updates questions, matched by id or else by query. Each has the fields of a line of
+    """Creates or updates questions, matched by ID or else by query. Each has the fields of a line of
     `import_questions`. Faulty questions are reported and do not reject the others.
     """
     report = ImportReport()

@@ -108,7 +108,7 @@ class GroupOut(TypedDict):
 
 
 class SummaryOut(TypedDict):
-    """Figures of finished items. `key` is a config version or a record id."""
+    """Figures of finished items. `key` is a config version or a record ID."""
 
     waiting: int
     done: int

@@ -23,7 +23,7 @@ def read_evidence(space: Space, assemblies: Sequence[Assembly]) -> Evidence:
 
 
 def _add_liked(assemblies: Sequence[Assembly], found: dict[int, set[int]]) -> None:
-    """Add the records that upvoted answers probably used, unless somebody downvoted the answer as well."""
+    """Add the records that upvoted answers probably used, unless someone downvoted the answer as well."""
     votes = Vote.objects.filter(assembly__in=assemblies).values_list("assembly_id", "rating")
     ratings: dict[int, set[str]] = defaultdict(set)
     for assembly_id, rating in votes:

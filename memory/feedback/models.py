@@ -56,7 +56,7 @@ class VoteQuerySet(models.QuerySet["Vote"]):
 
 
 class Vote(models.Model):
-    """One person's thumb. Voting again changes it; taking it back deletes it.
+    """One person's vote. Voting again changes it; withdrawing it deletes it.
 
     It is about an answer in a conversation, an answer made elsewhere, or the assembly itself. Stage, version
     and phase are copied from the assembly, so that trends read only this table.

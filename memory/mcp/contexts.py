@@ -84,10 +84,7 @@ def _lines(result: AssemblyResult, context_id: int | None, *, is_brief: bool) ->
     seen = [str(block.id) for block in result.placed.kept]
     if seen and not is_brief:
         named = f"context{'' if len(seen) == 1 else 's'} {', '.join(seen)}"
-        yield (
-            f"Some are in {named} of this conversation and not repeated. "
-            "Without conversation you get them again."
-        )
+        yield (f"Records already shown in {named} are not repeated. Omit `conversation` to get them again.")
     if result.text:
         yield fence(result.text, LABEL, NOTE)
 

@@ -39,7 +39,7 @@ def find_hits(caller: Caller, query: str, space: str, *, limit: int, max_tokens:
         caller.check_space(space)
         request = request.for_records()
     found = find(team=caller.team, request=request, now=timezone.now())
-    note = " Only words were searched: the embedding model is down." if found.degraded else ""
+    note = ". The embedding model is unavailable, so results match by words only." if found.degraded else "."
     return _fit(map(_describe_hit, found.results), len(found.results), "hit", note, max_tokens)
 
 
@@ -55,7 +55,7 @@ def find_dropped(caller: Caller, assembly_id: int, *, limit: int, max_tokens: in
     records = Record.objects.live().filter(space__team_id=caller.team.pk).in_bulk(list(reasons))
     kept = [(records[record_id], reason) for record_id, reason in reasons.items() if record_id in records]
     blocks = (_describe_dropped(record, reason) for record, reason in kept[:limit])
-    note = f" Of {assembly.records_dropped:,} dropped, best first."
+    note = f", best first; {assembly.records_dropped:,} were dropped in all."
     return _fit(blocks, min(limit, len(kept)), "dropped record", note, max_tokens)
 
 
@@ -65,7 +65,7 @@ def _fit(blocks: Iterator[str], count: int, thing: str, note: str, max_tokens: i
     def head(shown: int) -> str:
         left = count - shown
         more = f" {left} more {'does' if left == 1 else 'do'} not fit." if left else ""
-        return f"{plural(shown, thing)}.{note}{more} {QUOTED if shown else ''}".rstrip()
+        return f"{plural(shown, thing)}{note}{more} {QUOTED if shown else ''}".rstrip()
 
     return fit_blocks(head, blocks, max_tokens, tokenizer)
 

@@ -105,7 +105,7 @@ def _refuse_place(request: ASGIRequest) -> HttpResponse | None:
         return problems.problem(request, 403, "forbidden", "Forbidden", detail)
     origin = request.headers.get("Origin")
     if origin and not is_known_origin(origin, f"{request.scheme}://{host}"):
-        detail = "Pages of this origin may not call. CSRF_TRUSTED_ORIGINS names those that may."
+        detail = "Requests from this origin are not allowed. To allow them, add it to CSRF_TRUSTED_ORIGINS."
         return problems.problem(request, 403, "forbidden", "Forbidden", detail)
     if request.method != "POST":
         return problems.method_not_allowed(request, ["POST"])

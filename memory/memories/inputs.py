@@ -14,7 +14,7 @@ RATINGS: Mapping[str, float] = {"up": 1.0, "down": 0.0}
 
 
 def read_rating(value: object) -> object:
-    """Convert a thumb to a number."""
+    """Convert an upvote or downvote to a number."""
     return RATINGS.get(value, value) if isinstance(value, str) else value
 
 

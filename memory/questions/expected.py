@@ -71,7 +71,7 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
 def _explain(name: str, matches: int) -> str:
     if matches:
         return f"{name[:80]!r} names {matches} records; write SOURCE:EXTERNAL_ID"
-    return f"no record of this space has the external id {name[:80]!r}"
+    return f"no record of this space has the external ID {name[:80]!r}"
 
 
 def _list(problems: list[str]) -> str:

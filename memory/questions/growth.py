@@ -73,7 +73,7 @@ def add_proposal(*, proposal: Proposal, actor: str) -> tuple[Question, bool]:
     if known is not None:
         return known, False
     if not proposal.record_ids:
-        raise Conflict("No record is known that answers this question. Choose the records yourself.")
+        raise Conflict("No known record answers this question. Choose the records yourself.")
     data = QuestionIn(
         query=proposal.text,
         answer=proposal.answer,

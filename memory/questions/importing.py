@@ -91,7 +91,7 @@ def _write(question_set: QuestionSet, batch: Sequence[_Line], actor: str, report
         key = _key(line.data.id, line.data.query)
         question = known.get(key)
         if question is None and room <= 0:
-            limit = f"the set has {QUESTIONS_MAX:,} questions, the most that it may have"
+            limit = f"the set already has {QUESTIONS_MAX:,} questions, the maximum"
             report.reject(Rejection(line.raw.line, "row", limit, line.raw.file))
             continue
         status, known[key] = _store(question_set, question, line.data, expected, actor)

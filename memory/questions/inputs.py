@@ -40,8 +40,8 @@ class MinimumIn(Input):
 
 
 class QuestionIn(Input):
-    """A question. `expected` holds external ids of the records that answer it, or SOURCE:EXTERNAL_ID;
-    `record_ids` holds ids of records.
+    """A question. `expected` holds external IDs of the records that answer it, or SOURCE:EXTERNAL_ID;
+    `record_ids` holds IDs of records.
     """
 
     id: QuestionId | None = None

@@ -146,7 +146,7 @@ def add_question(
     check_room(question_set)
     expected = _resolve(question_set, data.expected, data.record_ids)
     if data.id is not None and question_set.questions.filter(external_id=data.id).exists():
-        raise Conflict(f"This set already has a question with the id {data.id!r}.")
+        raise Conflict(f"This set already has a question with the ID {data.id!r}.")
     question = Question.objects.create(
         question_set=question_set,
         external_id=data.id or "",

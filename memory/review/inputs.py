@@ -27,7 +27,7 @@ class GivenVerdict(VerdictIn):
 
 
 class ReserveIn(Input):
-    """The item to reserve, or without an id the next one that is not in `skip`."""
+    """The item to reserve, or without an ID the next one that is not in `skip`."""
 
     reviewer: Rater | None = None
     item_id: Id | None = None

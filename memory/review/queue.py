@@ -66,7 +66,7 @@ def resize_items(team: Team, wanted: int) -> int:
     """Correct the slots of a batch of open items that have the wrong number; return how many items there
     were.
 
-    Slots that somebody has reserved or judged are never taken away.
+    Slots that someone has reserved or judged are never taken away.
     """
     items = list(_misfits(team, wanted).order_by("pk").select_for_update(of=("self",), no_key=True)[:BATCH])
     ReviewSlot.objects.filter(item__in=items, number__gt=wanted, reviewer="").delete()
@@ -192,7 +192,7 @@ def _add_slots(item_ids: list[int], wanted: int) -> None:
 
 
 def _revive(stored: list[ReviewItem], wanted: list[ReviewItem]) -> None:
-    """Mark existing items as downvoted, reopen withdrawn ones, and add answers that arrived meanwhile."""
+    """Mark existing items as downvoted, reopen withdrawn ones, and add answers that have arrived since."""
     messages = {(item.assembly_id, item.external_message_id): item.message_id for item in wanted}
     for item in stored:
         before = (item.origin, item.state, item.message_id)

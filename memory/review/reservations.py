@@ -56,7 +56,7 @@ def reserve_item(*, item: ReviewItem, reviewer: str) -> ReviewSlot:
     """Reserve a slot of this item, or extend the reviewer's reservation.
 
     Raises:
-        Conflict: others have all its slots, it is assigned to somebody else, or nothing is left to judge.
+        Conflict: others have all its slots, it is assigned to someone else, or nothing is left to judge.
     """
     _take_turn(item.team, reviewer)
     now = timezone.now()
@@ -205,7 +205,7 @@ def _lock_free(team: Team, reviewer: str, now: datetime, skip: Sequence[int]) ->
 
 
 def _assigned(reviewer: str) -> Q:
-    """Match items that are not assigned to somebody else."""
+    """Match items that are not assigned to someone else."""
     kind, _, name = reviewer.partition(":")
     free = Q(item__assigned_to=None)
     return free | Q(item__assigned_to__username=name) if kind == "user" else free
@@ -217,7 +217,7 @@ def _check_assignment(item: ReviewItem, reviewer: str) -> None:
 
 
 def _check_unseen(item: ReviewItem, reviewer: str) -> None:
-    """Refuse a change by somebody who may have seen others' verdicts."""
+    """Refuse a change by someone who may have seen others' verdicts."""
     if item.slots.judged().exclude(reviewer=reviewer).exists():
         raise Conflict(
             "Others have given verdicts that you may have seen, so yours can no longer be changed."

@@ -1,9 +1,9 @@
 """Updates the strategies that a task was given, once it ends: freshness, trust, tokens saved.
 
-A strategy is credited with the difference between like tasks without it and those with it, in tokens of
-everything that was logged as sent for a task. Like tasks have the same pattern and repository, and succeeded.
-Nothing is credited unless there are tasks of both sorts to compare. Tasks whose contexts were logged are
-compared only with such tasks.
+A strategy is credited with the difference between similar tasks without it and those with it, in
+tokens of everything that was logged as sent for a task. Similar tasks have the same pattern and repository,
+and succeeded. Nothing is credited unless there are tasks of both sorts to compare. Tasks whose contexts were
+logged are compared only with such tasks.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from memory.memories.models import Memory
 from memory.strategies.models import StrategyUse
 from memory.strategies.strategies import note_failure
 
-# Compare only the latest like tasks: costs change over time.
+# Compare only the latest similar tasks: costs change over time.
 COMPARED_TASKS = 500
 
 

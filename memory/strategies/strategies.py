@@ -59,9 +59,9 @@ class Success:
 
 @transaction.atomic
 def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
-    """Add the strategy with the initial trust, or count it as evidence for a like one.
+    """Add the strategy with the initial trust, or count it as evidence for a similar one.
 
-    The caller holds the team's row, so that of two like strategies stored at once the second finds the first.
+    The caller holds the team's row, so the second of two similar strategies stored at once finds the first.
     """
     if like := _find_like(team_id, success):
         return _merge(like, success)
@@ -161,14 +161,14 @@ def find_use(team_id: int, use_id: int) -> StrategyUse:
 def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
     """Rate a use from 0 (it hurt) to 1 (it helped), and update and return the strategy. None takes it back.
 
-    Each rating in force moves the trust: `trust += weight × (rating − trust)`, in the order in which the uses
+    Each active rating moves the trust: `trust += weight × (rating − trust)`, in the order in which the uses
     were first rated, each with the team's weight at that time. So a new rating of a use replaces the old one,
     and repeating a rating changes nothing. The strategy is retired once its trust is below the team's
     threshold and it has as many rated uses as the team requires.
 
     Raises:
         ValueError: the rating is not from 0 to 1.
-        NotFound: the team was deleted meanwhile.
+        NotFound: the team was deleted in the meantime.
     """
     if rating is not None and not 0 <= rating <= 1:
         raise ValueError("a rating is a number from 0 to 1")
@@ -197,7 +197,7 @@ def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
 
 
 class Rated(NamedTuple):
-    """A rating in force, from 0 to 1, and the share of the way to it that the trust moves."""
+    """An active rating, from 0 to 1, and the share of the way to it that the trust moves."""
 
     rating: float
     weight: float

@@ -102,7 +102,7 @@ class Bundle:
 
 
 def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYSTEM) -> Bundle:
-    """Return the bundle of the task's present phase, and log its context. The brief in it never changes
+    """Return the bundle of the task's current phase, and log its context. The brief in it never changes
     afterwards.
 
     If findings of earlier phases were added, tagged or linked since, first make a new version of the

@@ -36,7 +36,7 @@ NOTE_MAX = 500
 
 
 def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor: str) -> PhaseCompression:
-    """Compress the present or an earlier phase of a task whose row the caller holds.
+    """Compress the current or an earlier phase of a task whose row the caller holds.
 
     Unchanged findings return the stored compression. Otherwise a new version is made.
 
@@ -167,7 +167,7 @@ def critical_text(compression: PhaseCompression, findings: Sequence[values.Findi
 
 
 def log_handoff(compression: PhaseCompression) -> None:
-    """Log what the phase hands on with its present brief, and link the log row to the compression.
+    """Log what the phase hands on with its current brief, and link the log row to the compression.
 
     Without us, each finding would be sent in full once. So a new version is compared only with findings that
     no earlier version had, and all versions of a phase together count each finding once.
@@ -239,7 +239,7 @@ class WrittenBrief:
 
 
 def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompression | None:
-    """Put a model's brief in force, or note why not. Only the first answer counts.
+    """Make a model's brief the active one, or note why not. Only the first answer counts.
 
     An answer that comes after the next phase began to read is kept beside the extract for comparison.
     """

@@ -33,7 +33,7 @@ IF_CLOSED = "its findings can no longer change"
 
 
 def add_finding(*, team_id: int, task_id: int, data: FindingIn, actor: str) -> Finding:
-    """Add a finding to the task's present phase, or to the earlier phase that it names.
+    """Add a finding to the task's current phase, or to the earlier phase that it names.
 
     The task's row is locked, so that two findings added at once get different numbers.
 
@@ -230,7 +230,7 @@ def _refuse_circle(task: Task, finding: Finding) -> None:
 
 
 def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) -> PhaseCompression:
-    """Compress the findings of the task's present phase, or of an earlier one again.
+    """Compress the findings of the task's current phase, or of an earlier one again.
 
     Unchanged findings return the same compression. Otherwise a new version is made, and the others stay.
 
@@ -248,7 +248,7 @@ def compress_phase(*, team_id: int, task_id: int, data: CompressIn, actor: str) 
 
 
 def advance_phase(*, team_id: int, task_id: int, data: AdvanceIn, actor: str) -> Task:
-    """Compress the present phase and enter the next one. Phases are never skipped or repeated.
+    """Compress the current phase and enter the next one. Phases are never skipped or repeated.
 
     Raises:
         NotFound: the team has no such task.

@@ -37,7 +37,7 @@ def check_key(key: str) -> str:
     """Return an id such as F-1 or f-001 in its usual form, F-001."""
     match = KEY.fullmatch(key.strip())
     if match is None or int(match[1]) > INT_MAX:
-        raise ValueError("must be a finding's id, such as F-001")
+        raise ValueError("must be a finding's ID, such as F-001")
     return limits.finding_key(int(match[1]))
 
 
@@ -58,7 +58,7 @@ PhaseName = Literal["analysis", "design", "implementation"]
 class FindingIn(Input):
     """A finding of the task's current phase, or of an earlier one named in `phase`.
 
-    Ids are assigned in order. Send `id` to state the expected one; any other than the next is rejected.
+    IDs are assigned in order. Send `id` to state the expected one; any other than the next is rejected.
     """
 
     id: Key | None = None

@@ -169,14 +169,14 @@ class BriefState(models.TextChoices):
 
 class PhaseCompressionQuerySet(models.QuerySet["PhaseCompression"]):
     def latest_versions(self) -> Self:
-        """Return the compression in force for each phase of each task."""
+        """Return the active compression for each phase of each task."""
         return self.order_by("task", "phase", "-version").distinct("task", "phase")
 
 
 class PhaseCompression(models.Model):
     """A phase's hand-off: its critical findings in full and a brief of the rest.
 
-    Compressing again adds a version. The latest is in force, and the others stay readable. `made_in` is the
+    Compressing again adds a version. The latest is active, and the others stay readable. `made_in` is the
     phase that the task was in, if it was another.
 
     `extract` is the brief made of the findings' own words. `written` is the model's brief, if one was
@@ -263,7 +263,7 @@ class PhaseCompression(models.Model):
 
     @property
     def brief(self) -> str:
-        """The brief in force."""
+        """The active brief."""
         return self.written if self.has_written else self.extract
 
     @property

@@ -31,7 +31,7 @@ def context_note(ledger: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     if kept is None:
         return ""
     if not kept:
-        return "No field of the context"
+        return "No fields kept"
     if set(kept) >= set(FIELDS):
         return "All fields"
     return f"{listed(FIELD_WORDS.get(name, name) for name in kept)} only".capitalize()

@@ -23,7 +23,7 @@ class PromptCost:
 
 
 def cost_of(assembly: Assembly, split: Split | None, book: PriceBook) -> PromptCost | None:
-    """Return the cost of the assembly's prompt, divided so, at the prices of its day."""
+    """Return the cost of the assembly's prompt for this split, at the prices of its day."""
     if split is None:
         return None
     day = assembly.created_at.astimezone(ZoneInfo(assembly.team.time_zone)).date()

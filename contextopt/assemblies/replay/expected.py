@@ -1,4 +1,4 @@
-"""Finds the record that somebody expected in a context, by its id or by its source and external id."""
+"""Finds the record that someone expected in a context, by its id or by its source and external id."""
 
 from functools import reduce
 from operator import or_
@@ -28,13 +28,13 @@ def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], 
             raise NotFound(f"There is no record {expected[:40]}.")
         return found
     if ":" not in expected:
-        raise InvalidInput.of(field, "give a record's id, or SOURCE:EXTERNAL_ID")
+        raise InvalidInput.of(field, "give a record's ID, or SOURCE:EXTERNAL_ID")
     matches = list(records.filter(_by_identity(expected), space=assembly.space_id).order_by("pk")[:3])
     if not matches:
         raise NotFound(f"There is no record {expected[:80]!r} in the space of this context.")
     if len(matches) > 1:
         named = ", ".join(f"{one.pk} ({one.source!r}, {one.external_id!r})" for one in matches)
-        raise InvalidInput.of(field, f"names more than one record; give the id: {named}"[:400])
+        raise InvalidInput.of(field, f"names more than one record; give the ID: {named}"[:400])
     return matches[0]
 
 

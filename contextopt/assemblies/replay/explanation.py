@@ -153,30 +153,30 @@ class _Case:
         row = self.assembly
         match step:
             case Step.INCLUDED:
-                return f"It entered with {entry['tokens']:,} tokens."
+                return f"It was kept, with {entry['tokens']:,} tokens."
             case Step.DUPLICATE_OF:
                 return f"It nearly repeats record {entry['duplicate_of']}, which was considered instead."
             case Step.OVER_RECORD_LIMIT:
                 kept = plural(row.records_included, "record")
-                return f"The limit was reached before it: {kept} entered."
+                were = "was" if row.records_included == 1 else "were"
+                return f"The record limit was reached first: {kept} {were} kept."
             case Step.LOW_RELEVANCE:
                 return "With an adaptive budget, it was not relevant enough to be worth its tokens."
             case _:
                 assert over is not None
                 return (
-                    f"The {plural(row.records_included, 'record')} that entered used "
-                    f"{row.tokens_after:,} of {row.tokens_available:,} tokens. It needs {entry['tokens']:,}: "
-                    f"over the budget by {plural(over, 'token')}"
-                    f"{self._others_before(entry)}."
+                    f"The {plural(row.records_included, 'kept record')} used "
+                    f"{row.tokens_after:,} of {row.tokens_available:,} tokens. This record needs "
+                    f"{entry['tokens']:,}, so it is {over:,} over the budget{self._others_before(entry)}."
                 )
 
     def _others_before(self, entry: EntryJson) -> str:
         first = next((one for one in self.entries if one["reason"] == Step.OVER_BUDGET), None)
         is_first = first is not None and first["id"] == entry["id"]
-        return "" if is_first else ", counting those that rank before it"
+        return "" if is_first else ", including the records ranked above it"
 
     def _over_tokens(self, until: Sequence[_Place]) -> int:
-        """Return how much larger the budget had to be for all of these to enter."""
+        """Return how many more tokens the budget needed to keep all of these."""
         row = self.assembly
         header = row.tokens_after - sum(entry["tokens"] for entry in self.entries if entry["kept"])
         needed = header + sum(place.tokens for place in until if not place.is_repeated)
@@ -253,8 +253,8 @@ class _Case:
         of = self.assembly.records_filtered
         if material is None:
             return (
-                f"It passed the filters, but is not among the {len(self.entries):,} candidates that the "
-                f"ledger names, of {of:,}. Those below were not kept with this context."
+                f"It passed the filters, but the ledger lists only {len(self.entries):,} of the {of:,} "
+                "candidates. The others cannot be ranked again, because this context cannot be replayed."
             )
         read = sum(given.is_candidate for given in material.givens.records)
         if self.config.stage == LAST_RECORDS_STAGE:
@@ -262,9 +262,12 @@ class _Case:
         if material.givens.is_asked:
             return (
                 f"It was not among the {read:,} best of {of:,} records by words, meaning, neighbours, "
-                f"recency and views."
+                f"recency and frequency."
             )
-        return f"The best {read:,} of {of:,} candidates were read. It scores less than each of them."
+        return (
+            f"Only the best {read:,} of {of:,} candidates were read. This record scores lower than all of "
+            "them."
+        )
 
 
 def entry_json_of(scored: Scored, reason: str) -> EntryJson:

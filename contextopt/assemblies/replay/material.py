@@ -66,7 +66,7 @@ class Material:
 
     @property
     def in_force(self) -> ContextConfig:
-        """The settings with the stage in force: without a question, stage 5 works as stage 4."""
+        """The settings with the stage that applies: without a question, stage 5 works as stage 4."""
         return self.at_stage(self.config)
 
     def at_stage(self, config: ContextConfig) -> ContextConfig:
@@ -130,11 +130,12 @@ def load_material(assembly: Assembly) -> Material:
     payload: AssemblyPayload | None = getattr(assembly, "payload", None)
     if payload is None or payload.givens is None:
         raise NotReplayable(
-            Reason.LOGGED_BEFORE, "It was logged before what the engine was given was kept with it."
+            Reason.LOGGED_BEFORE, "It was logged before Contextopt stored the inputs of decisions."
         )
     if NO_QUESTION_KEPT in payload.request:
         raise NotReplayable(
-            Reason.QUESTION_NOT_KEPT, "Its question was not kept, as the space's policy says."
+            Reason.QUESTION_NOT_KEPT,
+            "Its question was not kept, because the space's gateway policy keeps sizes only.",
         )
     givens = unpack_givens(bytes(payload.givens))
     tokenizer = _tokenizer(assembly, givens)
@@ -157,8 +158,8 @@ def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:
         raise NotReplayable(Reason.ENGINE_CHANGED, str(error)) from error
     if givens.engine_version != ENGINE_VERSION:
         message = (
-            f"Version {givens.engine_version} of the engine decided it. This is version {ENGINE_VERSION},"
-            " and only its own contexts can be replayed."
+            f"It was assembled by engine version {givens.engine_version}. Version {ENGINE_VERSION}, which "
+            "runs now, can only replay its own contexts."
         )
         raise NotReplayable(Reason.ENGINE_CHANGED, message)
     if tokenizer.version != assembly.tokenizer_version:

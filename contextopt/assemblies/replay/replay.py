@@ -45,13 +45,13 @@ class Replay:
 
     @property
     def added(self) -> list[int]:
-        """The ids of the records that enter now and did not then, in rank order."""
+        """The ids of the records that only the replay keeps, in rank order."""
         before = shown_records(self.assembly.payload)
         return [record_id for record_id in self._kept() if record_id not in before]
 
     @property
     def removed(self) -> list[int]:
-        """The ids of the records that entered then and do not now, in rank order."""
+        """The ids of the records that only the logged context kept, in rank order."""
         before, after = shown_records(self.assembly.payload), set(self._kept())
         return [record_id for record_id in before if self.result and record_id not in after]
 

@@ -14,7 +14,7 @@ def last_contexts(team_id: int, last: int) -> list[int]:
 
 
 def read_contexts(team_id: int, ids: Sequence[int]) -> Iterator[Assembly]:
-    """Yield the team's assemblies in the order of their ids, leaving out those deleted meanwhile."""
+    """Yield the team's assemblies in the order of their ids, leaving out those deleted in the meantime."""
     rows = Assembly.objects.filter(team_id=team_id).select_related("payload", "space", "config", "team")
     for start in range(0, len(ids), CHUNK):
         chunk = ids[start : start + CHUNK]

@@ -13,7 +13,7 @@ def replay_last(team_id: int, last: int) -> Iterator[Replay]:
 
 
 def differences_of(again: Replay) -> Iterator[Difference]:
-    """Yield the logged figures that the replay gives otherwise; none if it could not be replayed."""
+    """Yield the logged figures that the replay computes differently; none if it could not be replayed."""
     if again.result is None:
         return
     pairs: dict[str, tuple[object, object]] = {

@@ -119,7 +119,7 @@ def _contradictions(findings: Sequence[Finding], known: Collection[str]) -> Iter
     places: dict[str, int] = {}
     for place, finding in enumerate(findings):
         if finding.id in places:
-            yield f"findings[{place}].id", f"{finding.id} is that of findings[{places[finding.id]}]"
+            yield f"findings[{place}].id", f"{finding.id} is already the ID of findings[{places[finding.id]}]"
         places.setdefault(finding.id, place)
     for place, finding in enumerate(findings):
         for other in finding.depends_on:

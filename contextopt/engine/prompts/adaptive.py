@@ -94,7 +94,9 @@ def _more_similar(parts: Sequence[Relevance], usual: float | None) -> float:
 
 
 def _full_match(parts: Sequence[Relevance], config: ContextConfig) -> float:
-    """Return the most that words and meaning can give, and neighbours and the topic where there are any."""
+    """Return the highest possible relevance: from words and meaning, and from neighbours and topic if any
+    record has them.
+    """
     weights = float(config.semantic_weight + config.lexical_weight) or 1.0
     most = weights * (2 if any(part.neighbour > 0 for part in parts) else 1)
     if any(part.topic > 0 for part in parts):

@@ -76,7 +76,7 @@ class Command(ReportingCommand):
 
     def _agrees(self, question: str) -> bool:
         if not sys.stdin.isatty():
-            raise InvalidInput.of("--yes", "is needed where nobody can be asked")
+            raise InvalidInput.of("--yes", "is required when the command cannot ask (no terminal)")
         self.stderr.write(f"{question} [y/N] ", ending="")
         self.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}

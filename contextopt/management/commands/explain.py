@@ -16,14 +16,14 @@ from contextopt.models import Assembly, Record
 class Command(ReportingCommand):
     help = (
         "Explain what a logged context did with a record: which step lost it, or the rank at which it "
-        "entered. Nothing is changed."
+        "was kept. Nothing is changed."
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("assembly", metavar="ASSEMBLY", type=int, help="id of the assembly")
+        parser.add_argument("assembly", metavar="ASSEMBLY", type=int, help="ID of the assembly")
         parser.add_argument(
             "--expect", metavar="RECORD", required=True,
-            help="the record: its id, or SOURCE:EXTERNAL_ID",
+            help="the record: its ID, or SOURCE:EXTERNAL_ID",
         )  # fmt: skip
 
     def run(self, options: Mapping[str, Any]) -> int:

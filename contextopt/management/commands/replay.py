@@ -27,12 +27,12 @@ class Command(ReportingCommand):
     replayed = 0
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("assemblies", metavar="ASSEMBLY", nargs="*", type=int, help="ids of assemblies")
+        parser.add_argument("assemblies", metavar="ASSEMBLY", nargs="*", type=int, help="IDs of assemblies")
         parser.add_argument(
             "--last",
             metavar="N",
             type=int,
-            help="the last N contexts of spaces, instead of ids",
+            help="the last N contexts of spaces, instead of IDs",
         )
         parser.add_argument(
             "--config", metavar="VERSION", type=int, help="use this version of the space's settings"
@@ -101,7 +101,7 @@ def _choose(team: Team, options: Mapping[str, Any]) -> list[int]:
     ids: list[int] = options["assemblies"]
     last: int | None = options["last"]
     if bool(ids) == (last is not None):
-        raise InvalidInput.of("ASSEMBLY", "give ids of assemblies or --last N")
+        raise InvalidInput.of("ASSEMBLY", "give IDs of assemblies or --last N")
     if last is not None:
         if not 1 <= last <= LAST_MAX:
             raise InvalidInput.of("--last", f"must be from 1 to {LAST_MAX:,}")

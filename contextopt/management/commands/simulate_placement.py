@@ -69,7 +69,7 @@ class Command(ReportingCommand):
         recall = "" if line["recall"] is None else f", recall {line['recall']:.3f}"
         self.stdout.write(
             f"{line['placement']:<7} read {line['read']:g}, write {line['write']:g}: "
-            f"{line['cost']:,.0f} tokens' worth a prompt, {line['hit_rate']:.0%} from the cache{recall}"
+            f"{line['cost']:,.0f} full-price tokens per prompt, {line['hit_rate']:.0%} from the cache{recall}"
         )
 
 

@@ -60,7 +60,7 @@ def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: 
     """Let the server build missing indexes. Return whether all exist after the time, None being no limit.
 
     A build takes minutes for millions of rows, and a job must not. So the server is asked and left alone: it
-    finishes by itself, holding a lock meanwhile. An interrupted build, for example by a restart, leaves an
+    finishes by itself, and holds a lock until then. An interrupted build, for example by a restart, leaves an
     invalid index, which the next call drops and builds again.
     """
     with _own_connection() as own:

@@ -72,8 +72,8 @@ def _spread(opened: str, first: Found) -> Rejection:
     return Rejection(
         first.line,
         "row",
-        f"begins a JSON {name} of several lines; expected is one JSON object a line, "
-        'such as {"title": "…"}. The rest is not read',
+        f"starts a JSON {name} that spans several lines. Write one JSON object per line, "
+        'such as {"title": "…"}. The rest of the file was not read',
         first.file,
     )
 

@@ -18,8 +18,8 @@ DEFAULT_NAME = "Questions"
 class Command(ReportOfImport):
     help = (
         "Import questions with the records that answer them, one JSON object per line: "
-        '{"id", "query", "expected": [external ids], "answer", "as_of"}. The question set is created if it '
-        "does not exist. Questions are matched by id, so importing twice changes nothing."
+        '{"id", "query", "expected": [external IDs], "answer", "as_of"}. The question set is created if it '
+        "does not exist. Questions are matched by ID, so importing twice changes nothing."
     )
 
     def add_options(self, parser: CommandParser) -> None:

@@ -242,7 +242,7 @@ def test_without_yes_nothing_happens(
     planned = connect("claude", repository, capsys)
     assert not planned["written"]
     assert [Path(each["path"]).name for each in planned["files"]] == [".mcp.json", "settings.local.json"]
-    with pytest.raises(CommandError, match="--yes: is needed where nobody can be asked"):
+    with pytest.raises(CommandError, match="--yes: is required when the command cannot ask"):
         call_command("connect", "claude", "--repository", str(repository))
     assert snapshot(home, repository) == before
     assert not ApiKey.objects.exists() and not Space.objects.exists()

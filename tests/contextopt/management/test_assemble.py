@@ -124,7 +124,7 @@ def test_the_readable_answer_to_a_question_shows_what_decided(default_space: Spa
     assert code == 0
     _, _, table = out.partition("logged as assembly")
     header, *rows = table.splitlines()[2:]
-    assert " ".join(header.split()) == "record score recency views meaning words nearby tokens why"
+    assert " ".join(header.split()) == "record score recency frequency meaning words neighbours tokens why"
     (kept,) = (row for row in rows if row.startswith(f"kept     {second.pk} "))
     assert "10.00" in kept.split()
     (repeated,) = (row for row in rows if row.startswith(f"dropped  {first.pk} "))

@@ -81,7 +81,7 @@ def test_a_budget_of_ones_own(run: Run) -> None:
         (analysis({**ONE, "depends_on": ["F-001"]}), "findings[0].depends_on: F-001 depends on itself"),
         (analysis(ONE, {**ONE, "confidence": 1.2}), "findings[1].confidence: must be from 0 to 1, not 1.2"),
         (analysis({**ONE, "content": "x" * 2_000_000}), "findings[0].content: must have at most 100,000"),
-        (analysis({**ONE, "id": "a"}, {**ONE, "id": "a"}), "findings[1].id: a is that of findings[0]"),
+        (analysis({**ONE, "id": "a"}, {**ONE, "id": "a"}), "findings[1].id: a is already the ID of"),
         (analysis({**ONE, "content": json.loads('{"a":' * 25 + "1" + "}" * 25)}), "findings[0].content.a"),
     ],
 )  # fmt: skip

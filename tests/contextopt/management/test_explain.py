@@ -48,7 +48,7 @@ def test_an_ambiguous_name_is_unusable(assembly_id: int, default_space: Space, r
     ("expect", "complaint"),
     [
         ("wiki:99", "There is no record 'wiki:99'"),
-        ("note", "--expect: give a record's id"),
+        ("note", "--expect: give a record's ID"),
         ("77777", "no record"),
     ],
 )

@@ -66,8 +66,8 @@ def test_a_difference_fails(logged: list[int], run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "give ids of assemblies or --last N"),
-        (["1", "--last", "1"], "give ids of assemblies or --last N"),
+        ([], "give IDs of assemblies or --last N"),
+        (["1", "--last", "1"], "give IDs of assemblies or --last N"),
         (["--last", "0"], "--last: must be from 1 to 100,000"),
         (["--last", "1", "--set", "budget=3"], "--set budget: is not"),
         (["--last", "1", "--set", "budget"], "--set: give NAME=VALUE"),

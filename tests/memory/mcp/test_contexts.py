@@ -111,7 +111,7 @@ def test_dropped_records_are_one_call_away(door: Door, space: Space) -> None:
     ]
     assert int(dropped) > 0
     listed = text_of(door.call("search", dropped_from=int(number), limit=3))
-    assert listed.startswith(f"3 dropped records. Of {dropped} dropped, best first.")
+    assert listed.startswith(f"3 dropped records, best first; {dropped} were dropped in all.")
     assert "> Queue " in listed
 
 

@@ -27,7 +27,7 @@ def test_a_conversation_gets_each_record_once(agent: Space) -> None:
     assert "Queue stuck" not in second
     assert "Queue moved" in second
     block = Assembly.objects.earliest("pk")
-    assert f"Some are in context {block.pk} of this conversation" in second
+    assert f"Records already shown in context {block.pk} are not repeated." in second
     assert Assembly.objects.latest("pk").carried_tokens == block.tokens_after
 
 

@@ -12,7 +12,7 @@ def test_a_dropped_record_is_explained(door: Door, space: Space) -> None:
     lost = made.entries[7]
     said = text_of(door.call("explain", context=made.id, record=f"wiki:{lost['external_id']}"))
     lines = said.splitlines()
-    assert lines[0].startswith("over_record_limit: Ranked 8 of 31. The limit was reached before it")
+    assert lines[0].startswith("over_record_limit: Ranked 8 of 31. The record limit was reached first")
     assert lines[1].startswith("Score parts, each 0 to 10: recency ")
     assert lines[2].startswith(f"Record {lost['id']}. ")
     assert lines[3].startswith("> Note ")

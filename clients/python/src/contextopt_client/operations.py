@@ -97,7 +97,7 @@ class Operations(ABC):
         return answer
 
     def create_record(self, slug: str, title: str, **options: Unpack[RecordOptions]) -> RecordOut:
-        """Creates a record. If one with the same source and external id exists, the request is a
+        """Creates a record. If one with the same source and external ID exists, the request is a
         conflict that names it.
         """
         body = {"title": title, **options}
@@ -106,8 +106,8 @@ class Operations(ABC):
         return answer
 
     def write_records(self, slug: str, records: list[RecordIn]) -> BulkOut:
-        """Creates or updates rows, matched by source and external id, or leaves them unchanged. A row
-        without external id creates a record.
+        """Creates or updates rows, matched by source and external ID, or leaves them unchanged. A row
+        without external ID creates a record.
         """
         body = {"records": records}
         call = Call("POST", f"/api/v1/spaces/{quote(slug, safe='')}/records/bulk", body, is_write=True)
@@ -216,7 +216,7 @@ class AsyncOperations(ABC):
         return answer
 
     async def create_record(self, slug: str, title: str, **options: Unpack[RecordOptions]) -> RecordOut:
-        """Creates a record. If one with the same source and external id exists, the request is a
+        """Creates a record. If one with the same source and external ID exists, the request is a
         conflict that names it.
         """
         body = {"title": title, **options}
@@ -225,8 +225,8 @@ class AsyncOperations(ABC):
         return answer
 
     async def write_records(self, slug: str, records: list[RecordIn]) -> BulkOut:
-        """Creates or updates rows, matched by source and external id, or leaves them unchanged. A row
-        without external id creates a record.
+        """Creates or updates rows, matched by source and external ID, or leaves them unchanged. A row
+        without external ID creates a record.
         """
         body = {"records": records}
         call = Call("POST", f"/api/v1/spaces/{quote(slug, safe='')}/records/bulk", body, is_write=True)

@@ -121,7 +121,7 @@ def test_a_trimmed_context_says_of_what(team: Team) -> None:
     factories.make_filtering(team, "dreaming", task_id=task.pk)
     trimmed, *others = [event.note for event in events_of(task)]
     assert trimmed.startswith("Trimmed to 900 tokens: 3 documents left out, 10 memories left out")
-    assert others == ["Tree, paths and manifest only", "No field of the context", ""]
+    assert others == ["Tree, paths and manifest only", "No fields kept", ""]
 
 
 def test_phases_by_the_moment(team: Team) -> None:

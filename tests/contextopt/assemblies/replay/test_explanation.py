@@ -46,7 +46,7 @@ def test_a_record_that_entered(space: Space) -> None:
     assert (found.step, found.rank, found.of) == (Step.INCLUDED, 2, 2)
     assert found.parts is not None
     assert found.parts["recency"] > 9
-    assert found.message.startswith("Ranked 2 of 2. It entered with ")
+    assert found.message.startswith("Ranked 2 of 2. It was kept, with ")
     assert explain(assemble(space), first).rank == 1
 
 
@@ -54,7 +54,7 @@ def test_over_the_record_limit(space: Space) -> None:
     records = make_hours(space, 5)
     found = explain(assemble(space, max_records=3), records[4])
     assert (found.step, found.rank, found.of) == (Step.OVER_RECORD_LIMIT, 5, 5)
-    assert found.message == "Ranked 5 of 5. The limit was reached before it: 3 records entered."
+    assert found.message == "Ranked 5 of 5. The record limit was reached first: 3 records were kept."
 
 
 def test_over_the_budget_says_by_how_much(space: Space) -> None:
@@ -65,7 +65,7 @@ def test_over_the_budget_says_by_how_much(space: Space) -> None:
         found = explain(made, record)
         assert (found.step, found.of) == (Step.OVER_BUDGET, 40)
         assert found.over_tokens is not None
-        assert f"over the budget by {found.over_tokens:,} token" in found.message
+        assert f"so it is {found.over_tokens:,} over the budget" in found.message
         for more, step in ((0, Step.INCLUDED), (-1, Step.OVER_BUDGET)):
             tokens = 200 + found.over_tokens + more
             larger = assemble(space, context_tokens=tokens, max_records=40)
@@ -157,7 +157,7 @@ def test_an_assembly_from_before(space: Space) -> None:
     AssemblyPayload.objects.update(givens=None)
     assert explain(made, records[3]).step == Step.INCLUDED
     assert explain(made, records[25]).rank == 26
-    assert "the ledger names, of 130" in explain(made, records[128]).message
+    assert "of the 130 candidates" in explain(made, records[128]).message
 
 
 def test_a_purged_record(space: Space) -> None:
@@ -236,5 +236,5 @@ def test_a_missing_record(space: Space, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["restore", "", "²"])
 def test_neither_form(space: Space, text: str) -> None:
-    with pytest.raises(InvalidInput, match="give a record's id, or SOURCE:EXTERNAL_ID"):
+    with pytest.raises(InvalidInput, match="give a record's ID, or SOURCE:EXTERNAL_ID"):
         expect(space, text)

@@ -160,7 +160,7 @@ def test_another_engine_says_so(space: Space) -> None:
     AssemblyPayload.objects.update(givens=packed[:1] + zlib.compress(older))
     again = replay(result.id)
     assert again.reason == Reason.ENGINE_CHANGED
-    assert again.message.startswith(f"Version 9{ENGINE_VERSION} of the engine decided it.")
+    assert again.message.startswith(f"It was assembled by engine version 9{ENGINE_VERSION}.")
 
 
 def test_only_contexts_of_spaces_are_replayed(space: Space) -> None:

@@ -78,7 +78,8 @@ def test_what_is_missing_is_named(missing: str) -> None:
 def test_an_id_is_given_once() -> None:
     with pytest.raises(InvalidValue) as caught:
         parse({"id": "F-002"}, {}, phase="analysis")
-    assert (caught.value.field, caught.value.message) == ("findings[1].id", "F-002 is that of findings[0]")
+    assert caught.value.field == "findings[1].id"
+    assert caught.value.message == "F-002 is already the ID of findings[0]"
 
 
 def test_an_absent_id_is_that_of_the_place_and_text_is_a_description() -> None:

@@ -184,7 +184,7 @@ def test_a_document_over_many_lines_is_one_rejection_that_says_what_is_expected(
     answer = run_import(capsys, "s", path, code=1)
     assert rejections(answer) == [(2 if text.startswith("\n") else 1, "row")]
     assert (
-        f"a JSON {name} of several lines; expected is one JSON object a line"
+        f"a JSON {name} that spans several lines. Write one JSON object per line"
         in answer["rejected"][0]["error"]
     )
     assert not Record.objects.exists()
