@@ -162,7 +162,7 @@ class Disk(NamedTuple):
 
 
 def _database_disk() -> Disk | None:
-    """Return the disk of the embedded server's data; None for a server that somebody else runs."""
+    """Return the disk of the embedded server's data; None for a server that someone else runs."""
     if settings.DATABASE_URL:
         return None
     return Disk(*shutil.disk_usage(place.location().data_dir))

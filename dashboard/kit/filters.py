@@ -29,7 +29,7 @@ EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A filter in force. `query` is the page's query string without it."""
+    """An active filter. `query` is the page's query string without it."""
 
     label: str
     value: str

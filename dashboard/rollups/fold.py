@@ -218,7 +218,7 @@ def fold(rows: int = FOLD_ROWS) -> int | None:
 def rebuild(team: Team) -> Iterator[datetime]:
     """Rebuild all of a team's rollups from its log, one day per step; yield each day when it is done.
 
-    Pages show correct figures meanwhile, and assemblies may arrive.
+    Pages show correct figures in the meantime, and assemblies may arrive.
     """
     with connection.cursor() as cursor:
         cursor.execute(_ENDS, {"team": team.pk})

@@ -81,7 +81,7 @@ def _differ(name: str) -> str:
 def _query(level: _Level) -> str:
     """Return the SQL of the rows that differ: where they are, then for each measure both its values.
 
-    One statement sees the log, its notes and the rollups at one moment, whatever is folded meanwhile.
+    One statement sees the log, its notes and the rollups at one moment, whatever is folded in the meantime.
     """
     named = columns(("team_id", "start", *level.dimensions, *MEASURE_COLUMNS))
     shown = columns(("start", *level.dimensions))

@@ -55,7 +55,7 @@ def test_from_a_downvote_to_a_published_draft(
     check_accessibility(page)
     page.get_by_role("button", name="Start backtest").click()
 
-    expect(page.get_by_role("heading", name="and more of the evidence kept")).to_be_visible()
+    expect(page.get_by_role("heading", name="and more evidence kept")).to_be_visible()
     plot = page.locator("#plot-changes")
     expect(plot.locator(".bars path").last).to_be_visible()
     plot.press("End")

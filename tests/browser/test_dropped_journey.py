@@ -57,7 +57,7 @@ def test_from_a_record_to_the_reason_and_the_remedy(
     row.get_by_role("link", name=str(first), exact=True).click()
 
     # The Inspector says what came before it, and how its score adds up.
-    expect(page.locator(".outcome")).to_contain_text(f"{LIMIT} of 9 candidates entered")
+    expect(page.locator(".outcome")).to_contain_text(f"{LIMIT} of 9 candidates were kept")
     page.locator("#ledger").get_by_role("link", name="Dropped").click()
     expect(page.locator("#ledger tbody tr:not(.addends)")).to_have_count(9 - LIMIT)
     dropped = page.locator("#ledger tbody tr", has_text="Wildcard renewal")
@@ -87,7 +87,7 @@ def test_from_the_reason_to_a_draft(
 
     # The record's page leads to the explanation, and any other record can be typed.
     box = page.locator("#explain")
-    expect(box).to_contain_text(f"The limit was reached before it: {LIMIT} records entered.")
+    expect(box).to_contain_text(f"The record limit was reached first: {LIMIT} records were kept.")
     expect(box.locator("li.failed")).to_contain_text("Within the record limit")
     check_accessibility(page)
     box.get_by_role("searchbox").fill("certificate 3")
@@ -99,7 +99,7 @@ def test_from_the_reason_to_a_draft(
     page.get_by_role("link", name="What if").click()
     expect(page.locator("#outcome")).to_contain_text("the same, byte for byte")
     check_accessibility(page)
-    page.get_by_label("Record limit with a question").fill("9")
+    page.get_by_label("Record limit for questions").fill("9")
     outcome = page.locator("#outcome")
     expect(outcome).to_contain_text(f"{LIMIT} → 9")
     expect(outcome.get_by_role("row", name="Wildcard renewal").first).to_contain_text("Wildcard renewal")
@@ -121,7 +121,7 @@ def publish_a_higher_limit(page: Page, space: Space, first: int) -> None:
     page.goto(f"/spaces/{space.slug}/settings/")
     effect = page.get_by_role("row", name=str(first))
     expect(effect.locator("td").last).to_have_text(str(LIMIT))
-    page.get_by_label("Record limit with a question", exact=True).fill("9")
+    page.get_by_label("Record limit for questions", exact=True).fill("9")
     expect(effect.locator("td").last).to_have_text("9")
     page.get_by_role("button", name="Publish as a new version").click()
     expect(page.get_by_role("status")).to_contain_text("Version 3 of the settings published.")

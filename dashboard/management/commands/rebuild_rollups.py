@@ -25,8 +25,8 @@ class Command(ReportingCommand):
         if options["json"]:
             self.print_json({"days": self.days, "rollups": rollups})
         else:
-            self.stdout.write(f"{self.days:,} days made again, {rollups:,} rollups.")
+            self.stdout.write(f"Rebuilt {self.days:,} days, {rollups:,} rollups.")
         return DONE
 
     def how_far(self) -> str:
-        return f"Interrupted after {self.days:,} days. Run it again to make the others."
+        return f"Interrupted after {self.days:,} days. Run it again to rebuild the rest."

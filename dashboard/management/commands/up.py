@@ -111,7 +111,7 @@ class Announcer:
             self.say(f"Contextopt is running at http://{shown}:{self.port} (Ctrl-C stops it)")
             self.done = True
         elif time.monotonic() > self.complain_at:
-            self.say(f"The web does not answer yet; look into {settings.VAR_DIR / 'log' / 'web.log'}")
+            self.say(f"The web server does not respond yet. See {settings.VAR_DIR / 'log' / 'web.log'}")
             self.complain_at += PATIENCE_SECONDS
 
     def _answers(self) -> bool:
@@ -166,8 +166,8 @@ def take_place() -> IO[bytes]:
     if not try_lock(handle, fcntl.LOCK_EX):
         handle.close()
         raise AlreadyUpError(
-            f"Contextopt is running from this checkout already (process {Path(handle.name).read_text()}). "
-            f"Stop that one with Ctrl-C first; commands and tests can be used beside it."
+            f"Contextopt is already running from this checkout (process {Path(handle.name).read_text()}). "
+            f"Stop it with Ctrl-C first. Commands and tests work while it runs."
         )
     handle.truncate(0)
     handle.write(str(os.getpid()).encode())

@@ -54,11 +54,11 @@ class Replays(BaseModel):
 
 class Command(ReportingCommand):
     help = (
-        "Recompute every stored figure from what it was made of, and list differences: those of the logged "
-        "assemblies from the stored text and ledger and, without --space and --since, also the accounts of "
-        "tasks, the Overview's sums and costs, the recall on question sets, and what votes and reviews "
-        "copied from their assembly. With --replays, compute the last contexts again from the records as "
-        "they were. Nothing is changed."
+        "Recompute every stored figure from its source and list differences. Figures of assemblies are "
+        "recomputed from the stored text and ledger. Without --space and --since, the command also checks "
+        "the accounts of tasks, the Overview's sums and costs, the recall on question sets, and the copies "
+        "that votes and reviews hold. With --replays, it computes the last contexts again from the records "
+        "as they were. It changes nothing."
     )
     checked = total = purged = 0
 
@@ -106,7 +106,7 @@ class Command(ReportingCommand):
     def _check_accounts(self, accounts: Accounts, team_id: int, payloads: QuerySet[AssemblyPayload]) -> int:
         """Check the account of each task; return how many there are.
 
-        One that differs is added up once more, since assemblies may have been logged meanwhile.
+        One that differs is added up once more, since assemblies may have been logged in the meantime.
         """
         for task_id in accounts.differing(team_id):
             for found in verify_account(task_id, _by_key(payloads.filter(request__task_id=task_id))):
@@ -173,7 +173,8 @@ class Command(ReportingCommand):
         self.stdout.write(
             f"{self._all_counted()} checked, {len(self.differences):,} figures differ."
             + (
-                f" Of {self.purged:,} the text was purged: only their numbers were checked."
+                f" {_counted(self.purged, 'assembly')} {'has' if self.purged == 1 else 'have'} purged text, "
+                "so only the stored numbers were checked."
                 if self.purged
                 else ""
             )

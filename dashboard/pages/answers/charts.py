@@ -76,9 +76,9 @@ def votes_figure(data: VoteData) -> Plot:
 _CHARTS: tuple[ColumnChart[VoteFigures, VoteData], ...] = (
     ColumnChart(
         "liked",
-        "Liked answers",
+        "Upvoted answers",
         "share of upvotes; dotted: period before",
-        (Column("Liked", lambda f: f.liked_rate, percent),),
+        (Column("Upvote rate", lambda f: f.liked_rate, percent),),
         liked_figure,
     ),
     ColumnChart(

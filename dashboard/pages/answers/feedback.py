@@ -1,4 +1,4 @@
-"""Feedback: the thumbs below answers, and trends in the votes."""
+"""Feedback: the vote buttons below answers, and trends in the votes."""
 
 from dataclasses import replace
 from typing import Any

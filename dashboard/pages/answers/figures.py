@@ -91,7 +91,7 @@ def read_series(wanted: VoteFilter, period: Period) -> VoteSeries:
 def build_vote_tiles(now: VoteFigures, before: VoteFigures) -> list[Tile]:
     return [
         Tile(
-            "liked", "Liked", points(now.liked_rate), unit(now.liked_rate),
+            "liked", "Upvote rate", points(now.liked_rate), unit(now.liked_rate),
             describe_change(now.liked_rate, before.liked_rate, "higher", in_points), "of all votes",
         ),
         Tile(

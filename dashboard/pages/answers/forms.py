@@ -49,7 +49,7 @@ class AskForm(InputForm[ConversationIn]):
 
 
 class VoteForm(InputForm[OpinionIn]):
-    """A thumb; `none` takes it back."""
+    """A vote; `none` withdraws it."""
 
     input_type = OpinionIn
     rating = forms.ChoiceField(choices=[("up", "Good"), ("down", "Bad"), (WITHDRAW, "Withdrawn")])

@@ -22,9 +22,10 @@ TRAIL, SKIPPED = "review_trail", "review_skipped"
 TRAIL_MAX, SKIPPED_MAX = 100, 200
 # Advice for each verdict: on a version's settings, and on a record.
 CONFIG_ADVICE = {
-    Verdict.CONTEXT_MISSING: "Widen the date window, raise the record limit, or weight words and meaning up.",
+    Verdict.CONTEXT_MISSING: "Widen the date window, or raise the record limit or the weights of words and "
+    "meaning.",
     Verdict.CONTEXT_CUT: "Allow more characters of notes, or a larger context budget.",
-    Verdict.CONTEXT_WRONG: "Weight recency more, or correct the records below.",
+    Verdict.CONTEXT_WRONG: "Raise the recency weight, or correct the records below.",
     Verdict.MODEL: "The context was right. Check the model or its instructions.",
     Verdict.OTHER: "Read the reviewers' notes.",
 }

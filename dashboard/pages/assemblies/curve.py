@@ -70,6 +70,6 @@ def _words(ranked: Sequence[EntryJson], values: Sequence[float], best: float) ->
         return f"No record is worth its tokens. The best has a relevance of {max(cut):.0f}."
     records = "1 record" if entered == 1 else f"{entered} records"
     return (
-        f"{records} entered. The next one has a relevance of {cut[0]:.0f}, against {best:.0f} of the best: "
-        "less than its tokens are worth."
+        f"{records} kept. The next record's relevance is {cut[0]:.0f} (the best one's is {best:.0f}), too "
+        "low to be worth its tokens."
     )

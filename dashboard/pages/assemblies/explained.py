@@ -74,7 +74,7 @@ def explain_named(assembly: Assembly, asked: str) -> Explained:
             return _explain(assembly, choices[0], asked)
     except (Conflict, InvalidInput) as error:
         return Explained(asked, problem=str(error))
-    problem = "" if choices else "No record of this space has this id, external id or title."
+    problem = "" if choices else "No record of this space has this ID, external ID or title."
     return Explained(asked, choices=choices, is_guess=is_guess, problem=problem)
 
 

@@ -21,7 +21,7 @@ SORTS = [
     ("saved", "Most tokens saved first"),
     ("slowest", "Slowest first"),
     ("dropped", "Most records dropped first"),
-    ("emptiest", "Least of the budget used first"),
+    ("emptiest", "Lowest budget utilisation first"),
     ("fewest", "Fewest records first"),
 ]
 WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
@@ -41,7 +41,7 @@ class AssembliesForm(SpaceFilterForm):
         "conversation", "config", "model", "source",
     )  # fmt: skip
     kind = forms.ChoiceField(
-        choices=[("", "All kinds"), *Kind.choices, (AGENTS, "All of agents")], required=False
+        choices=[("", "All kinds"), *Kind.choices, (AGENTS, "All agent contexts")], required=False
     )
     phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
@@ -85,7 +85,10 @@ class AssembliesForm(SpaceFilterForm):
     def is_exportable(self) -> bool:
         """Tell whether the filters are valid and need no search through texts, which has no bound."""
         if self.is_valid() and self.search_words:
-            self.add_error("words", "An export cannot search for words. Clear them and filter otherwise.")
+            self.add_error(
+                "words",
+                "Exports don't support word search. Clear the search words and use filters instead.",
+            )
         return self.is_valid()
 
     def select(self) -> AssemblyQuerySet:

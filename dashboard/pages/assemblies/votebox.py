@@ -1,4 +1,4 @@
-"""The thumbs below an answer: others' votes and the visitor's own."""
+"""The vote buttons below an answer: others' votes and the visitor's own."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ def headline(figures: BacktestFigures) -> str:
 def _tokens(figures: BacktestFigures) -> str:
     share = figures.share or 0.0
     if abs(share) < NO_CHANGE:
-        return "As many tokens"
+        return "The same number of tokens"
     return f"{percent(abs(share))} {'fewer' if share < 0 else 'more'} tokens"
 
 
@@ -29,8 +29,8 @@ def _evidence(figures: BacktestFigures) -> str:
         return ""
     gained = figures.evidence_kept - figures.evidence_before
     if gained == 0:
-        return ", and as much of the evidence kept"
-    return ", and more of the evidence kept" if gained > 0 else ", but less of the evidence kept"
+        return ", and the same evidence kept"
+    return ", and more evidence kept" if gained > 0 else ", but less evidence kept"
 
 
 def tiles_of(figures: BacktestFigures, costs: BacktestCosts) -> list[Tile]:
@@ -61,7 +61,8 @@ def tiles_of(figures: BacktestFigures, costs: BacktestCosts) -> list[Tile]:
         Tile(
             "replayed", "Replayed", whole(figures.replayed), f"of {whole(figures.assemblies)}",
             Change("", ""),
-            f"{whole(figures.not_replayable)} could not be" if figures.not_replayable else "all of them",
+            f"{whole(figures.not_replayable)} could not be replayed"
+            if figures.not_replayable else "all of them",
             link="?show=skipped#rows" if figures.not_replayable else "",
         ),
     ]  # fmt: skip

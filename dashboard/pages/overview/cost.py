@@ -128,7 +128,7 @@ def _reasons(now: Figures) -> tuple[str, ...]:
         "If the context before a conversation changes, everything after it is charged in full."
     )
     if now.dollars is None or not now.dollars_anew:
-        return first, _without_prices(now), "Until then, the dollars that fewer tokens save are unknown."
+        return first, _without_prices(now), "Until then, savings in dollars are unknown."
     cheaper = 1 - now.dollars / now.dollars_anew
     if abs(cheaper) < NOTABLE:
         second = f"These prompts cost {money(now.dollars)}, as much as without a cache."
@@ -138,8 +138,8 @@ def _reasons(now: Figures) -> tuple[str, ...]:
         f"{money(now.dollars)} instead of {money(now.dollars_anew)}."
     )
     third = (
-        f"A change that loses the cache must make prompts {percent(cheaper)} shorter to cost as little. "
-        "If it saves less, it sends fewer tokens and costs more."
+        f"A change that breaks the cache must shorten prompts by {percent(cheaper)} to break even. "
+        "If it shortens them by less, it costs more despite fewer tokens."
     )
     return first, second, third
 

@@ -83,8 +83,8 @@ def _costly(stages: list[StageFigures]) -> Observation | None:
     return Observation(
         "costly",
         f"Stage {costly.stage} costs {whole(-costly.tokens_saved)} tokens more than the last 10 records",
-        f"They sent {whole(costly.tokens_before - costly.tokens_saved)} tokens; the last 10 records would "
-        f"have been {whole(costly.tokens_before)}.",
+        f"These contexts took {whole(costly.tokens_before - costly.tokens_saved)} tokens; the last 10 "
+        f"records would have taken {whole(costly.tokens_before)}.",
         ("a record limit above 10", "longer records than the last 10"),
         "Lower the record limit or the context budget if answers stay good with less.",
         {"stage": str(costly.stage)},
@@ -141,14 +141,14 @@ def _flat(spread: ScoreSpread) -> Observation | None:
         return Observation(
             "unviewed",
             "No record has been viewed",
-            "The frequency part of every score is 0, so without a question only age counts.",
+            "The frequency part of every score is 0, so without a question, records are ranked by age alone.",
             ("records that are imported and assembled but never opened", "an import without view counts"),
             "Open records here or through the API to count views, or set the frequency weight to 0.",
         )
     return Observation(
         "flat",
-        "All scores are alike",
-        "No record has been viewed, and all dates lie within one day, so all records score about the same.",
+        "All records score about the same",
+        "No record has been viewed, and all dates lie within one day.",
         ("an import that dated every record on the day of the import",),
         "Import records with their own dates, and open records in the dashboard or through the API.",
     )

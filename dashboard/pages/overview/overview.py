@@ -238,7 +238,7 @@ def _panels(data: ChartData) -> list[ChartPanel]:
 def _panel(slug: str) -> ChartPanel:
     if slug == VOTES:
         return ChartPanel(
-            VOTES, "Liked answers", "share of upvotes by stage; few votes are pooled with those before"
+            VOTES, "Upvoted answers", "share of upvotes by stage; few votes are pooled with those before"
         )
     return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
 

@@ -121,7 +121,7 @@ def _liked_tile(now: Feedback, before: Feedback | None, link: str) -> Tile:
     margin = f", ± {whole(liked.margin * 100)} pt" if liked.is_comparable else ""
     compared = earlier.rate if liked.is_comparable and earlier.is_comparable else None
     return Tile(
-        "liked", "Liked answers", points(liked.rate), unit(liked.rate),
+        "liked", "Upvoted answers", points(liked.rate), unit(liked.rate),
         describe_change(liked.rate, compared, "higher", in_points),
         f"of {whole(liked.count)} votes{margin}{few}",
         link=link if liked.hits < liked.count else "", is_worse=liked.is_below(earlier),

@@ -44,7 +44,7 @@ class MinimumForm(InputForm[MinimumIn]):
         min_value=0,
         max_value=100,
         widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text="Settings of this space that miss it are not published. Leave blank for none.",
+        help_text="Settings with a lower recall cannot be published. Leave blank for no minimum.",
     )
 
     @classmethod

@@ -113,7 +113,10 @@ class ConfigForm(InputForm[ConfigIn]):
         widget=forms.RadioSelect,
     )
     max_records = forms.IntegerField(
-        label="Record limit", min_value=1, max_value=MAX_RECORD_LIMIT, help_text="Without a question."
+        label="Record limit",
+        min_value=1,
+        max_value=MAX_RECORD_LIMIT,
+        help_text="For requests without a question.",
     )
     recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
     frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
@@ -155,12 +158,13 @@ class ConfigForm(InputForm[ConfigIn]):
         label="Person", min_value=0, max_value=10, decimal_places=3,
         help_text="For records by the one person that the question names.",
     )  # fmt: skip
-    question_window_days = _limit("Date window with a question (days)", MAX_WINDOW_DAYS)
-    question_max_records = _limit("Record limit with a question", MAX_RECORD_LIMIT)
+    question_window_days = _limit("Date window for questions (days)", MAX_WINDOW_DAYS)
+    question_max_records = _limit("Record limit for questions", MAX_RECORD_LIMIT)
     question_notes_chars = _limit("Notes limit (characters)", MAX_NOTES_CHARS)
     question_record_tokens = forms.IntegerField(
         label="Record size (tokens)", required=False, min_value=MIN_RECORD_TOKENS, max_value=MAX_PART_TOKENS,
-        help_text="A longer record shows its best passages. Leave blank for a quarter of the context.",
+        help_text="Longer records are cut to their best passages. Leave blank to allow each record up to a "
+        "quarter of the context.",
     )  # fmt: skip
     encoding = forms.ChoiceField(choices=[(name, name) for name in known_encodings()])
     budget_mode = forms.ChoiceField(
@@ -170,7 +174,8 @@ class ConfigForm(InputForm[ConfigIn]):
     )
     adaptive_strictness = forms.DecimalField(
         label="Strictness", min_value=-MAX_STRICTNESS, max_value=MAX_STRICTNESS, decimal_places=3,
-        help_text="For adaptive budgets. Above 0, fewer records are worth their tokens; below 0, more.",
+        help_text="For adaptive budgets. Higher values keep fewer records, lower values more. "
+        "The default is 0.",
     )  # fmt: skip
     record_order = forms.ChoiceField(choices=RECORD_ORDER_CHOICES)
     note = forms.CharField(

@@ -154,8 +154,8 @@ def describe_effects(groups: Groups, links: Links) -> list[Effect]:
     return [
         effect
         for mode, title, verb in (
-            (Mode.INSERT, "Inserted", "got"),
-            (Mode.AUDIT, "Insertion would have", "would have got"),
+            (Mode.INSERT, "Inserted", "received"),
+            (Mode.AUDIT, "If inserted", "would have received"),
         )
         if (effect := _effect(mode, title, verb, modes.get(mode), links))
     ]
@@ -170,15 +170,17 @@ def _effect(mode: Mode, title: str, verb: str, found: Traffic | None, links: Lin
     each = found.context_tokens / count
     prompts = "prompt" if count == 1 else "prompts"
     words = (
-        f"{whole(count)} {prompts} {verb} a context of {whole(each)} tokens on average. "
-        f"Where a saving counts, that is {_against_baseline(found.saved_tokens)}."
+        f"{whole(count)} {prompts} {verb} a context, {whole(each)} tokens on average. "
+        f"In total, contexts whose savings count have {_against_baseline(found.saved_tokens)}."
     )
     context = "inserted" if mode == Mode.INSERT else ""
     return Effect(title, words, links.to(mode=mode.value, context=context))
 
 
 def _against_baseline(saved: int) -> str:
-    return f"{cost_words(saved)} than the last 10 records" if saved else "as much as the last 10 records"
+    return (
+        f"{cost_words(saved)} than the last 10 records" if saved else "as many tokens as the last 10 records"
+    )
 
 
 def build_groups(

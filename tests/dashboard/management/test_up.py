@@ -171,7 +171,7 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
         process.suspend()
     second = start(free_port())
     assert second.process.wait(timeout=30) == 2
-    assert f"already (process {up.process.pid})" in second.printed()
+    assert f"already running from this checkout (process {up.process.pid})" in second.printed()
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
     up.child("config.asgi:application").kill()
     for name, process in stopped.items():

@@ -249,5 +249,5 @@ def test_the_command_makes_them_again(logged: Space, capsys: pytest.CaptureFixtu
     QuarterRollup.objects.all().delete()
     DayRollup.objects.all().delete()
     call_command("rebuild_rollups", team=logged.team.slug)
-    assert "3 days made again, 12 rollups." in capsys.readouterr().out
+    assert "Rebuilt 3 days, 12 rollups." in capsys.readouterr().out
     assert_figures_are_those_of_the_rows(logged.team)

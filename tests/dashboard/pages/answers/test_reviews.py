@@ -111,7 +111,7 @@ def test_a_gateway_answer_stands_beside_its_context_if_it_is_kept(
     html = html_of(reviewer, f"{URL}{items[kept.id]}/")
     assert "Where is the **key**?" in html
     assert "Under the &lt;b&gt;bucket&lt;/b&gt;." in html
-    assert "The calling application holds its text" in html_of(reviewer, f"{URL}{items[sizes.id]}/")
+    assert "Its text is stored in the calling application" in html_of(reviewer, f"{URL}{items[sizes.id]}/")
 
 
 def test_an_answer_given_with_a_vote_is_shown(reviewer: Client, space: Space, team: Team) -> None:

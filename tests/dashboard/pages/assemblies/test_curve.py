@@ -33,8 +33,8 @@ def test_kept_and_dropped_records_have_their_relevance_as_height() -> None:
         (HEIGHT, 0, True), (HEIGHT // 2, HEIGHT // 2, False)
     ]  # fmt: skip
     assert curve.words == (
-        "1 record entered. The next one has a relevance of 36, against 72 of the best: less than its tokens "
-        "are worth."
+        "1 record kept. The next record's relevance is 36 (the best one's is 72), too low to be worth its "
+        "tokens."
     )
 
 
@@ -71,5 +71,5 @@ def test_the_inspector_counts_what_was_not_worth_it(client: Client, owner: Any, 
     made = make_assembly(space, query="which printer broke", budget_mode="adaptive")
     page = client.get(reverse("dashboard:assembly", args=[made.id])).content.decode()
     assert "Left out: 3 not worth the tokens." in page
-    assert "1 record entered." in page
+    assert "1 record kept." in page
     assert re.search(r"<dt>vs a fixed budget</dt><dd>\d+ tokens fewer</dd>", page)

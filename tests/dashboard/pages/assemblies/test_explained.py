@@ -34,7 +34,7 @@ def test_by_title_id_and_external_id(partial: Callable[..., str], made: int) -> 
     record = Record.objects.get(title="Note 08")
     for asked in ("note 08", "wiki:n-8", "n-8", str(record.pk)):
         html = explain(partial, made, asked)
-        assert "Ranked 9 of 12. The limit was reached before it: 5 records entered." in html
+        assert "Ranked 9 of 12. The record limit was reached first: 5 records were kept." in html
         assert html.count('class="passed"') == 5
         assert '<li class="failed"><span class="mark" aria-hidden="true">✗</span>' in html
         assert "recency" in html
@@ -42,7 +42,7 @@ def test_by_title_id_and_external_id(partial: Callable[..., str], made: int) -> 
 
 def test_a_record_that_entered_passed_everything(partial: Callable[..., str], made: int) -> None:
     html = explain(partial, made, "Note 00")
-    assert "Ranked 1 of 12. It entered with" in html
+    assert "Ranked 1 of 12. It was kept, with" in html
     assert 'class="failed"' not in html
     assert "1 of 12" in html
 
@@ -68,7 +68,7 @@ def test_several_matches_are_offered(partial: Callable[..., str], made: int) -> 
 
 @pytest.mark.parametrize("asked", ["zzz", "999999", "%00", "x" * 900])
 def test_no_match(partial: Callable[..., str], made: int, asked: str) -> None:
-    assert "No record of this space has this id" in explain(partial, made, asked)
+    assert "No record of this space has this ID" in explain(partial, made, asked)
 
 
 def test_the_page_without_htmx(owner_client: Client, made: int) -> None:

@@ -96,7 +96,7 @@ def test_only_the_newest_rows_are_sorted_and_the_page_says_so(
     listed = read_list(Assembly.objects.of(space.team), sort="slowest", words="", cursor="")
     assert slow not in listed.page.rows
     assert listed.sorted_rows == 3
-    assert "Sorted among the newest 3 of these filters." in html_of(owner_client, f"{LIST}?sort=slowest")
+    assert "Sorted within the newest 3 matching assemblies." in html_of(owner_client, f"{LIST}?sort=slowest")
 
 
 def test_a_header_sorts_and_sorts_back(owner_client: Client, logged: dict[str, int]) -> None:
@@ -172,7 +172,7 @@ def test_a_search_goes_on_where_it_stopped(owner_client: Client, contexts, monke
 def test_exports_do_not_search_for_words(owner_client: Client, contexts, kind: str) -> None:
     response = owner_client.get(f"/assemblies.{kind}?words=zebra")
     assert response.status_code == 400
-    assert "An export cannot search for words." in response.content.decode()
+    assert "Exports don&#x27;t support word search." in response.content.decode()
     assert "Export all" not in html_of(owner_client, f"{LIST}?words=zebra")
 
 

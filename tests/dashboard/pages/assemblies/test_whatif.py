@@ -37,7 +37,7 @@ def url_of(made: int, query: str = "") -> str:
 def test_unchanged_it_is_the_same(owner_client: Client, made: int) -> None:
     html = html_of(owner_client, url_of(made))
     assert "the same, byte for byte" in html
-    assert "The same records enter." in html
+    assert "Both contexts contain the same records." in html
     assert "Save as draft config" not in html
     assert 'name="max_records" value="10"' in html
     assert "semantic_weight" not in html

@@ -48,7 +48,7 @@ def test_fewer_liked_answers_turn_the_card_amber(owner_client: Client, logged: S
     assert ">worse<" in tile_of(html, "liked")
     assert "of 100 votes, ± 9 pt" in tile_of(html, "liked")
     alarm = card.split('class="alarm"')[1]
-    assert "Liked answers down 30.0 pt" in alarm
+    assert "Upvoted answers down 30.0 pt" in alarm
     assert f"Last change: Config v2 for {logged.name} published by ada." in alarm
     rows = html_of(owner_client, unescape(alarm.split('href="')[1].split('"')[0]))
     assert "40 votes" in rows or rows.count("<tr") > 40

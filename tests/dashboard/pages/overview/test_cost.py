@@ -118,7 +118,7 @@ def test_the_page_says_what_prompts_cost_and_why(owner_client: Client, space: Sp
     assert "no endpoint reported any" in tile_of(html, "cached")
     assert "1 of 1 contexts have a price." in html
     assert "these prompts cost $13 instead of $40" in html
-    assert "must make prompts 68 % shorter" in html
+    assert "must shorten prompts by 68 %" in html
 
 
 def test_without_prices_the_page_says_so(owner_client: Client, space: Space) -> None:

@@ -335,7 +335,7 @@ def test_the_last_hours_say_when_they_began(owner_client: Client, logged: Space)
 
 def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) -> None:
     html_of(owner_client, "/")
-    assert "Liked" not in html_of(owner_client, "/")
+    assert "Upvote" not in html_of(owner_client, "/")
     assert owner_client.get("/overview/votes.csv").status_code == 404
     for rating in ("up", "down"):
         assembly = factories.make_assembly(space, created_at=NOW - timedelta(hours=1))
@@ -349,7 +349,7 @@ def test_votes_are_shown_once_there_are_any(owner_client: Client, space: Space) 
     html = html_of(owner_client, "/")
     assert 'id="tile-liked"' in html
     assert "of 2 votes" in html
-    assert '<th scope="col" class="n">Liked</th>' in html
+    assert '<th scope="col" class="n">Upvote rate</th>' in html
     assert "votes" in figures_of(html)
     assert owner_client.get("/overview/votes.csv").status_code == 200
     assert "Stage 4" in html_of(owner_client, "/overview/votes/")
@@ -379,5 +379,5 @@ def test_without_javascript_each_chart_says_where_its_numbers_are(
 
 def test_a_stages_median_is_marked_as_near(owner_client: Client, logged: Space) -> None:
     stages = html_of(owner_client, "/").split('aria-label="Stages"')[1].split("</table>")[0]
-    assert 'title="Estimated from a histogram' in stages
+    assert 'title="Estimated to within 19 %' in stages
     assert '<td class="n">≈ ' in stages

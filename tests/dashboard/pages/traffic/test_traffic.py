@@ -115,8 +115,8 @@ def test_what_insertion_would_have_done(owner_client, space):
     assembly = Assembly.objects.get(pk=made.id)
     make(space, assembly=assembly, context_tokens=120)
     html = html_of(owner_client, URL)
-    assert "1 prompt would have got a context of 120 tokens on average" in html
-    assert "Where a saving counts, that is as much as the last 10 records." in html
+    assert "1 prompt would have received a context, 120 tokens on average" in html
+    assert "In total, contexts whose savings count have as many tokens as the last 10 records." in html
 
 
 def test_prompts_that_could_not_be_logged_are_said(owner_client, team, space):
