@@ -3,6 +3,7 @@
 import ast
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from io import StringIO
@@ -45,15 +46,43 @@ def template_text(path: Path) -> str:
     return re.sub(r"""\b(?!(?:placeholder|title|aria-label)=)[\w:-]+=(?:"[^"]*"|'[^']*')""", " ", text)
 
 
-def messages(path: Path) -> Iterator[tuple[int, str]]:
+def joined(node: ast.JoinedStr) -> str:
+    """Return the text of an f-string, "…" for each value in it."""
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+
+
+def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield line and text of the strings in a module that may be messages: no docstrings, names or SQL."""
-    tree = ast.parse(path.read_text())
     silent = {id(node) for node in docstrings(tree)}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in silent:
+        if isinstance(node, ast.JoinedStr):
+            silent |= {id(part) for part in node.values}
+            text = joined(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            text = node.value
+        else:
             continue
-        if (" " in node.value or node.value[:1].isupper()) and "SELECT" not in node.value:
-            yield node.lineno, node.value
+        if (" " in text or text[:1].isupper()) and "SELECT" not in text:
+            yield node.lineno, text
+
+
+def test_a_message_is_read_with_its_values() -> None:
+    tree = ast.parse("""f" Of {n:,} the text was purged{'.' if n else ''}" 'It fits.'\nx = "A word" """)
+    assert [text for _, text in messages(tree)] == [" Of … the text was purged…It fits.", "A word"]
+
+
+def glossary_texts(value: object) -> Iterator[str]:
+    """Yield the descriptions in a glossary of the API."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from glossary_texts(each)
+
+
+def glossaries() -> Iterator[Path]:
+    for name in PACKAGES:
+        yield from (BASE_DIR / name).rglob("glossary.toml")
 
 
 @cache
@@ -63,19 +92,44 @@ def visible_texts() -> tuple[tuple[str, str], ...]:
     found = [(str(path.relative_to(BASE_DIR)), template_text(path)) for path in templates]
     for path in python_files():
         name = path.relative_to(BASE_DIR)
-        found += [(f"{name}:{line}", text) for line, text in messages(path)]
+        found += [(f"{name}:{line}", text) for line, text in messages(ast.parse(path.read_text()))]
+    for path in glossaries():
+        name = path.relative_to(BASE_DIR)
+        found += [(str(name), text) for text in glossary_texts(tomllib.loads(path.read_text()))]
     return tuple(found)
+
+
+def as_pattern(term: str) -> re.Pattern[str]:
+    """Match the term, also where a line ends between its words."""
+    words = map(re.escape, term.split())
+    return re.compile(rf"\b{r'[\s#]+'.join(words)}\b", re.IGNORECASE)
+
+
+def inner_texts_with(pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Yield module and text of each docstring and comment with a match."""
+    for path in python_files():
+        source = path.read_text()
+        if pattern.search(source):
+            name = str(path.relative_to(BASE_DIR))
+            yield from ((name, text) for text in prose_of(source) if pattern.search(text))
+
+
+def test_a_term_is_found_across_lines_of_a_comment() -> None:
+    assert as_pattern("like tasks").search("# Compare only like\n# tasks.")
+    assert not as_pattern("thumb").search("icon = 'thumbs_up_down'")
 
 
 def test_there_are_dropped_terms() -> None:
     assert len(dropped_terms()) > 10
     assert len(visible_texts()) > 2_000
+    assert sum(place.endswith("glossary.toml") for place, _ in visible_texts()) > 500
 
 
 @pytest.mark.parametrize("term", dropped_terms())
 def test_dropped_term_does_not_come_back(term: str) -> None:
-    pattern = re.compile(rf"\b{re.escape(term)}\b", re.IGNORECASE)
+    pattern = as_pattern(term)
     assert [place for place, text in visible_texts() if pattern.search(text)] == []
+    assert [*inner_texts_with(pattern)] == []
 
 
 def comments(source: str) -> Iterator[str]:
@@ -99,6 +153,11 @@ def prose(path: Path) -> Iterator[str]:
     if path.suffix == ".md":
         yield re.sub(r"^```.*?^```$", "", source, flags=re.DOTALL | re.MULTILINE)
         return
+    yield from prose_of(source)
+
+
+def prose_of(source: str) -> Iterator[str]:
+    """Yield the docstrings and comments of a module."""
     yield from (str(node.value) for node in docstrings(ast.parse(source)))
     yield from comments(source)
 
@@ -162,8 +221,7 @@ def conflict_messages(path: Path) -> Iterator[str]:
                 if isinstance(said, ast.Constant):
                     yield str(said.value)
                 elif isinstance(said, ast.JoinedStr):
-                    parts = [part.value if isinstance(part, ast.Constant) else "…" for part in said.values]
-                    yield "".join(map(str, parts))
+                    yield joined(said)
 
 
 def test_a_conflict_is_told_in_sentences() -> None:
