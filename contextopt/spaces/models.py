@@ -74,7 +74,7 @@ class Space(models.Model):
         """Let others who lock the space, and its deletion, wait until the transaction ends.
 
         Raises:
-            NotFound: the space was deleted meanwhile.
+            NotFound: the space has been deleted.
         """
         hold_space(self.pk)
         Space.objects.select_for_update(no_key=True).get(pk=self.pk)

@@ -112,7 +112,7 @@ class ContextConfig:
         return self.question_max_records if self.stage == SEARCH_STAGE else self.max_records
 
     def without_question(self) -> Self:
-        """Return the settings in force when nothing is asked: stage 5 then works as stage 4."""
+        """Return the settings that apply when nothing is asked: stage 5 then works as stage 4."""
         return self.replace(stage=SCORED_STAGE) if self.stage == SEARCH_STAGE else self
 
     def context_share(self, stage: int) -> int:

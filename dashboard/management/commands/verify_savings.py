@@ -170,15 +170,9 @@ class Command(ReportingCommand):
                 }
             )
             return
-        self.stdout.write(
-            f"{self._all_counted()} checked, {len(self.differences):,} figures differ."
-            + (
-                f" {_counted(self.purged, 'assembly')} {'has' if self.purged == 1 else 'have'} purged text, "
-                "so only the stored numbers were checked."
-                if self.purged
-                else ""
-            )
-        )
+        purged = plural(self.purged, "assembly has", "assemblies have")
+        note = f" {purged} purged text, so only the stored numbers were checked." if self.purged else ""
+        self.stdout.write(f"{self._all_counted()} checked, {len(self.differences):,} figures differ.{note}")
         for item in self.differences:
             (subject, number), *_ = item.items()
             self.stdout.write(
