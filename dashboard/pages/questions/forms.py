@@ -75,6 +75,11 @@ class QuestionForm(InputForm[QuestionIn]):
         help_text="Comma-separated. Or search below and tick the records that answer the question.",
     )
 
+    def clean(self) -> dict[str, Any]:
+        if "expected" in self.cleaned_data and not (self.cleaned_data["expected"] or self.ticked):
+            self.add_error("expected", "Tick or name at least one record that answers the question.")
+        return super().clean()
+
     @property
     def ticked(self) -> list[int]:
         """The ids of the ticked records."""

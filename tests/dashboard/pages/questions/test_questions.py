@@ -126,7 +126,7 @@ def test_adds_a_question_by_hand_with_found_records(owner_client, questions, tal
     assert f'value="{talk[5].pk}">' in found
     refused = owner_client.post(url, {"query": "How does Ben travel?"})
     assert refused.status_code == 422
-    assert "the records that answer the question" in refused.content.decode()
+    assert "Tick or name at least one record that answers the question." in refused.content.decode()
     asked = {"query": "How does Ben travel?", "record_ids": [talk[5].pk], "expected": "D1:2"}
     assert owner_client.post(url, asked).status_code == 302
     question = Question.objects.get(text="How does Ben travel?")
