@@ -44,9 +44,10 @@ def has_more_values(body: bytes, most: int) -> bool:
     if _count_marks(body) <= most:
         return False
     count = at = 0
-    for string in _STRING.finditer(body):
+    for strings, string in enumerate(_STRING.finditer(body)):
         count += _count_marks(body[at : string.start()])
-        if count > most:
+        # A value has at most two strings, its key and its own text.
+        if count > most or strings > 2 * most:
             return True
         at = string.end()
     return count + _count_marks(body[at:]) > most

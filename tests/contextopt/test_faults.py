@@ -200,6 +200,12 @@ def test_counting_values_takes_one_pass(part: bytes) -> None:
         has_more_values(part * 3_000_000, 500_000)
 
 
+def test_strings_count_as_values() -> None:
+    """Otherwise a text of nothing but strings takes long to count, since no mark ends the count."""
+    assert has_more_values(b'","' * 200, 90)
+    assert not has_more_values(b"[" + b'",",' * 90 + b'","]', 91)
+
+
 def test_checking_keys_is_cheap() -> None:
     rows = [
         {"title": f"Record {number}", "notes": "word " * 60, "tags": ["a", "b"]} for number in range(5_000)
