@@ -51,7 +51,7 @@ class Reason(models.TextChoices):
     NO_SPACE = "no_space", "The team has no space"
     UNNAMED_SPACE = "unnamed_space", "The team has several spaces and the request names none"
     UNKNOWN_SPACE = "unknown_space", "The key reaches no space of that name"
-    TOO_LARGE = "too_large", "The request is over 32 MiB"
+    TOO_LARGE = "too_large", "The request is over 32 MiB or 30,000 JSON values"
     COMPRESSED = "compressed", "The request is compressed"
     UNREADABLE = "unreadable", "The request is not the protocol's JSON"
     NO_QUESTION = "no_question", "The request has no user text"

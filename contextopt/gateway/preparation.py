@@ -25,17 +25,20 @@ from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.insertion import splice
 from contextopt.gateway.log import until_answered
 from contextopt.gateway.models import Mode, Reason
-from contextopt.gateway.protocols.prompts import Prompt, UnreadablePromptError
-from contextopt.gateway.protocols.reading import READERS
+from contextopt.gateway.protocols.prompts import Prompt, TooManyValuesError, UnreadablePromptError
+from contextopt.gateway.protocols.reading import read_prompt
 from contextopt.gateway.relay import has_upstream
 from contextopt.gateway.threads import in_thread
 from contextopt.sql import DATABASE_UNREACHABLE
+from contextopt.strictjson import has_more_values
 
 LIMIT_SECONDS = 0.15
 # How much one context's time counts in the usual time of contexts.
 NEWEST_SHARE = 0.1
-# A smaller prompt is read at once: handing it to a thread takes as long.
+# A smaller prompt of fewer values is read at once: handing it to a thread usually takes as long. Streams wait
+# for it, up to 20 ms for as many values.
 READ_AT_ONCE_BYTES = 100_000
+READ_AT_ONCE_VALUES = 3_000
 # Without the database, the gateway starts all the same.
 START_SECONDS = 10.0
 IDS_DRAWN = 200
@@ -90,9 +93,13 @@ class Preparation:
         except TimeoutError:
             exchange.reason = Reason.TIMEOUT
             return body
-        if exchange.prompt is None:
+        except TooManyValuesError:
+            exchange.reason = Reason.TOO_LARGE
+            return body
+        except UnreadablePromptError:
             exchange.reason = Reason.UNREADABLE
-        elif admission.space is None:
+            return body
+        if admission.space is None:
             exchange.reason = admission.reason or Reason.NO_SPACE
         elif not exchange.prompt.turns:
             exchange.reason = Reason.NO_QUESTION
@@ -105,14 +112,10 @@ class Preparation:
             self._audit(exchange, exchange.prompt, exchange.conversation)
         return body
 
-    async def _read(self, exchange: Exchange, body: bytes) -> Prompt | None:
-        reader = READERS[exchange.protocol]
-        try:
-            if len(body) <= READ_AT_ONCE_BYTES:
-                return reader(body)
-            return await in_thread(self._readers, reader, body)
-        except UnreadablePromptError:
-            return None
+    async def _read(self, exchange: Exchange, body: bytes) -> Prompt:
+        if len(body) <= READ_AT_ONCE_BYTES and not has_more_values(body, READ_AT_ONCE_VALUES):
+            return read_prompt(exchange.protocol, body)
+        return await in_thread(self._readers, read_prompt, exchange.protocol, body)
 
     def _audit(self, exchange: Exchange, prompt: Prompt, conversation: Conversation) -> None:
         """Name the context that would have been inserted: a new one, or that of the same question before."""

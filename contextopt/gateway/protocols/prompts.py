@@ -20,6 +20,10 @@ class UnreadablePromptError(Exception):
     """The request is not the protocol's JSON. It passes as it is."""
 
 
+class TooManyValuesError(Exception):
+    """The request has so many values that reading it would take too long. It passes as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """Where a block can be spliced in, and the JSON around it there.

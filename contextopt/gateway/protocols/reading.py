@@ -9,6 +9,7 @@ from contextopt.gateway.protocols.prompts import (
     Item,
     Prompt,
     Slot,
+    TooManyValuesError,
     Turn,
     UnreadablePromptError,
     as_json,
@@ -16,9 +17,12 @@ from contextopt.gateway.protocols.prompts import (
     text_in,
 )
 from contextopt.gateway.protocols.spans import Span, elements, members, whole
+from contextopt.strictjson import has_more_values
 
 type Reader = Callable[[bytes], Prompt]
 
+# Reading so many takes up to 150 ms, depending on what they are.
+VALUES_MAX = 30_000
 INSTRUCTING = frozenset({"system", "developer"})
 TEXT_PARTS = frozenset({"text", "input_text"})
 SYSTEM_GAP = "\n\n"
@@ -93,6 +97,13 @@ def _messages_item(span: Span, value: Any) -> Item:
 
 
 READERS: Mapping[str, Reader] = {"chat": read_chat, "responses": read_responses, "messages": read_messages}
+
+
+def read_prompt(protocol: str, body: bytes) -> Prompt:
+    """Read a request of any protocol. Raises: UnreadablePromptError, TooManyValuesError."""
+    if has_more_values(body, VALUES_MAX):
+        raise TooManyValuesError
+    return READERS[protocol](body)
 
 
 def _parse(body: bytes) -> tuple[dict[str, Any], dict[str, Span]]:

@@ -232,9 +232,22 @@ def test_compressed_and_large_requests_pass_unread(caller: Caller, upstream: Ups
 
 def test_what_takes_long_to_read_passes(caller: Caller, upstream: Upstream) -> None:
     upstream.respond = lambda _: whole(chat_answer())
-    body = json.dumps({"model": "m", "messages": said(*["A turn of a long history. " * 8] * 80_001)}).encode()
+    body = json.dumps({"model": "m", "messages": said("\n" * 15_000_000)}).encode()
     assert caller.send("/v1/chat/completions", body, {}).headers["x-contextopt-status"] == "timeout"
     assert upstream.got[-1].body == body
+
+
+@pytest.mark.parametrize("times", [32_900, 1_300_000])
+def test_very_many_values_pass_unread(caller: Caller, upstream: Upstream, times: int) -> None:
+    """Reading them would take a few seconds, in which no other prompt could be read."""
+    upstream.respond = lambda _: whole(chat_answer())
+    body = b'{"model":"m","messages":[' + b"{}," * times + b'{"role":"user","content":"x"}]}'
+    response = caller.send("/v1/chat/completions", body, {})
+    assert response.headers["x-contextopt-status"] == "too_large"
+    assert upstream.got[-1].body == body
+    long = json.dumps({"model": "m", "messages": said("word " * 30_000)}).encode()
+    assert caller.post("/v1/chat/completions", long).headers["x-contextopt-status"] == "audit"
+    assert [row.reason for row in caller.logged(2)] == ["too_large", ""]
 
 
 def test_loops_are_refused(caller: Caller, upstream: Upstream) -> None:
