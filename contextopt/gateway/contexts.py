@@ -177,10 +177,10 @@ def compose(task: PromptTask, deadline: float) -> Composed:
 
 def _compose(task: PromptTask) -> tuple[Composed, DecidedContext | None]:
     """Return what to put in, and the decision if a new one was needed."""
-    if task.is_repeat or task.prompt.ends_in_tool_results:
-        if task.plan is None:
-            return Composed(reason=Reason.TOOL_RESULTS), None
+    if task.plan is not None and task.is_repeat:
         return _with_blocks(task, task.plan, _load_texts(task, list(task.standing))), None
+    if task.prompt.ends_in_tool_results:
+        return Composed(reason=Reason.TOOL_RESULTS), None
     try:
         decision = task.decide()
     except BudgetExceeded:

@@ -108,8 +108,10 @@ def place_of(prompt: Prompt) -> BlockPlace:
     return BlockPlace(len(prompt.turns) - 1, prompt.turns[-1].digest)
 
 
-def load_plan(admission: Admission, conversation: Conversation) -> Plan | None:
-    """Read a conversation's latest plan from the log, as after a restart."""
+def load_plan(
+    admission: Admission, conversation: Conversation, place: BlockPlace | None = None
+) -> Plan | None:
+    """Read a conversation's latest plan from the log, as after a restart, or the one of a question before."""
     rows = GatewayRequest.objects.filter(
         team=admission.key.team_id,
         conversation=conversation.name,
@@ -122,8 +124,9 @@ def load_plan(admission: Admission, conversation: Conversation) -> Plan | None:
         for row in reversed(rows.only("assembly_id", "turn", "question_hash")[:IN_SIGHT_MAX])
         if row.assembly_id is not None
     }
+    wanted = [one for one, its_place in places.items() if place in {None, its_place}]
     payload = (
-        AssemblyPayload.objects.select_related("assembly").filter(assembly__in=places)
+        AssemblyPayload.objects.select_related("assembly").filter(assembly__in=wanted)
         .order_by("-assembly").first()
     )  # fmt: skip
     if payload is None:

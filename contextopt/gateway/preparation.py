@@ -186,8 +186,12 @@ class Preparation:
             loaded = await in_thread(self._pool, load_plan, admission, conversation)
             conversation.plan = conversation.plan or loaded
         conversation.is_loaded = True
+        plan = conversation.plan
+        if plan is not None and prompt.ends_in_tool_results and plan.place != place_of(prompt):
+            # The question is an earlier one, as after a step back, or has no context.
+            plan = await in_thread(self._pool, load_plan, admission, conversation, place_of(prompt))
         drawn_id = self._take_id() or await self._draw_one()
-        task = PromptTask(admission, prompt, conversation.name, conversation.plan, drawn_id)
+        task = PromptTask(admission, prompt, conversation.name, plan, drawn_id)
         decider = self.deciders.freest()
         work = decider.submit(compose, task, deadline)
         work.add_done_callback(self._learn)
@@ -198,9 +202,8 @@ class Preparation:
     ) -> None:
         exchange.reason, exchange.is_inserted = composed.reason, bool(composed.splices)
         exchange.plan = composed.plan
-        if composed.plan is not None:
-            conversation.plan = composed.plan
         if composed.is_new and composed.plan is not None:
+            conversation.plan = composed.plan
             logged = self._log(decider, composed.plan.assembly_id, exchange)
             exchange.context_logged = conversation.logged = asyncio.create_task(logged)
 

@@ -83,6 +83,10 @@ class RequestJob:
         task = PromptTask(exchange.admission, prompt, conversation.name, conversation.plan, exchange.drawn_id)
         if exchange.plan is None and task.is_repeat:
             exchange.plan, exchange.reason = conversation.plan, None
+        elif exchange.plan is None and exchange.reason == Reason.TOOL_RESULTS:
+            # The question may be an earlier one, as after a step back.
+            exchange.plan = load_plan(exchange.admission, conversation, place_of(prompt))
+            exchange.reason = None if exchange.plan else exchange.reason
         if exchange.plan is not None or not exchange.is_new_question:
             return
         foreseen = self.deciders.run(foresee, task, exchange.parent)
@@ -95,7 +99,7 @@ class RequestJob:
         usage, prompt, plan = answer.usage, exchange.prompt, exchange.plan
         keep = Keep(exchange.admission.policy.keep)
         space = exchange.admission.space
-        place = plan.place if plan else place_of(prompt) if prompt and prompt.turns else None
+        place = place_of(prompt) if prompt and prompt.turns else None
         return GatewayRequest(
             uid=exchange.uid,
             team_id=self.team_id,

@@ -306,6 +306,18 @@ def test_tool_turns_are_logged_with_their_context_after_a_restart(
     assert (continued.context_tokens, continued.reason) == (asked.context_tokens, "")
 
 
+def test_tool_turns_of_an_earlier_question_are_logged_with_its_context(
+    caller: Caller, upstream: Upstream
+) -> None:
+    for number, messages in enumerate((TOOL_TURN[:1], [*TOOL_TURN, *said("And the mail?")], TOOL_TURN), 1):
+        caller.post("/v1/chat/completions", {"model": "m", "messages": messages})
+        rows = caller.logged(number)
+    asked, _, continued = rows
+    assert continued.assembly_id == asked.assembly_id
+    assert (continued.turn, continued.question_hash) == (0, asked.question_hash)
+    assert (continued.context_tokens, continued.reason) == (asked.context_tokens, "")
+
+
 def test_a_tool_turn_without_a_context(caller: Caller, upstream: Upstream) -> None:
     caller.post("/v1/chat/completions", {"model": "m", "messages": TOOL_TURN})
     [row] = caller.logged()

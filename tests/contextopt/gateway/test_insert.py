@@ -85,6 +85,47 @@ def test_tool_turns_repeat_the_block(inserting: Inserting, upstream: Upstream) -
     assert Assembly.objects.count() == 1
 
 
+CALL = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "42"}
+RESULTS = {"role": "user", "content": [RESULT]}
+
+
+@pytest.mark.parametrize("placement", ["tail", "append"])
+def test_a_tool_turn_of_an_earlier_question_repeats_its_block(
+    inserting: Inserting, upstream: Upstream, placement: str
+) -> None:
+    """The user asks on beside the results of tools, takes that back, and the results go alone."""
+    caller = inserting(placement=placement)
+    history = [*said(FIRST), CALL]
+    asking_on = {"role": "user", "content": [RESULT, {"type": "text", "text": SECOND}]}
+    got: list[list[Any]] = []
+    for number, messages in enumerate((history[:1], [*history, asking_on], [*history, RESULTS]), 1):
+        caller.post("/v1/messages", {"model": "m", "messages": messages})
+        got.append(sent(upstream))
+        caller.logged(number)
+    assert got[2] == [*got[0], CALL, RESULTS]
+    asked, other, continued = caller.logged(3)
+    assert (continued.turn, continued.question_hash) == (0, asked.question_hash)
+    assert (continued.assembly_id, continued.is_inserted) == (asked.assembly_id, True)
+    assert continued.context_tokens == asked.context_tokens
+    assert other.assembly_id != asked.assembly_id
+
+
+def test_a_tool_turn_does_not_take_the_context_of_another_question(
+    inserting: Inserting, upstream: Upstream
+) -> None:
+    """As when the context of its own question was too late."""
+    caller = inserting(placement="tail")
+    caller.post("/v1/messages", {"model": "m", "messages": said(FIRST)})
+    messages = [*said(FIRST, "An old lock.", SECOND), CALL, RESULTS]
+    response = caller.post("/v1/messages", {"model": "m", "messages": messages})
+    assert response.headers["x-contextopt-status"] == "tool_results"
+    assert "x-contextopt-assembly" not in response.headers
+    assert sent(upstream) == messages
+    row = caller.logged(2)[1]
+    assert (row.turn, row.assembly_id, row.context_tokens) == (1, None, None)
+
+
 def test_a_tool_turn_without_a_block_goes_on(inserting: Inserting, upstream: Upstream) -> None:
     result = {"role": "tool", "tool_call_id": "c", "content": "42"}
     messages = [*said(FIRST), result]
