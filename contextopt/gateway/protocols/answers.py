@@ -223,6 +223,7 @@ def _parts_text(content: Any) -> str:
         part["text"]
         for part in parts
         if isinstance(part, dict)
-        and part.get("type") in {"text", "output_text"}
+        # Not a set: a type that is no text may not be hashable.
+        and part.get("type") in ("text", "output_text")
         and isinstance(part.get("text"), str)
     )

@@ -45,7 +45,7 @@ def read_chat(body: bytes) -> Prompt:
 
 
 def _chat_item(span: Span, value: Any) -> Item:
-    role = value.get("role") if isinstance(value, dict) else None
+    role = _field(value, "role")
     return Item(span, text_in(value), role in INSTRUCTING, role in {"tool", "function"})
 
 
@@ -71,10 +71,8 @@ def read_responses(body: bytes) -> Prompt:
 
 
 def _responses_item(span: Span, value: Any) -> Item:
-    if not isinstance(value, dict):
-        return Item(span, text_in(value))
-    is_result = as_text(value.get("type")).endswith("_output")
-    return Item(span, text_in(value), value.get("role") in INSTRUCTING, is_result)
+    is_result = _field(value, "type").endswith("_output")
+    return Item(span, text_in(value), _field(value, "role") in INSTRUCTING, is_result)
 
 
 def read_messages(body: bytes) -> Prompt:
@@ -92,7 +90,7 @@ def read_messages(body: bytes) -> Prompt:
 def _messages_item(span: Span, value: Any) -> Item:
     content = value.get("content") if isinstance(value, dict) else None
     parts = content if isinstance(content, list) else []
-    is_result = any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
+    is_result = any(_field(part, "type") == "tool_result" for part in parts)
     return Item(span, text_in(value), is_tool_result=is_result)
 
 
@@ -150,7 +148,7 @@ def _turns(body: bytes, spans: Sequence[Span], said: Sequence[Any], *, part: str
     """Return the user's texts, with the last one of each message that has several."""
     found = []
     for number, (span, value) in enumerate(zip(spans, said, strict=True)):
-        if isinstance(value, dict) and value.get("role") == "user" and "content" in value:
+        if _field(value, "role") == "user" and "content" in value:
             turn = _turn(body, members(body, span)["content"], value["content"], number, part)
             found += [turn] if turn else []
     return found
@@ -169,9 +167,12 @@ def _turn(body: bytes, place: Span, content: Any, item: int, part: str) -> Turn 
 
 
 def _part_text(part: Any) -> str:
-    if isinstance(part, dict) and part.get("type") in TEXT_PARTS:
-        return as_text(part.get("text"))
-    return ""
+    return _field(part, "text") if _field(part, "type") in TEXT_PARTS else ""
+
+
+def _field(value: Any, name: str) -> str:
+    """Return the text in a field of an object, or nothing if it is no object or the field no text."""
+    return as_text(value.get(name)) if isinstance(value, dict) else ""
 
 
 def _message_slot(at: int, role: str, *, is_after: bool) -> Slot:

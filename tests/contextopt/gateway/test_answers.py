@@ -74,6 +74,12 @@ def test_cut_and_broken_answers(protocol: str) -> None:
     assert begun == Usage(47, 30, 5, 1)
 
 
+@pytest.mark.parametrize("odd", [["text"], {"text": 1}, 1, None])
+def test_types_that_are_no_texts(odd: object) -> None:
+    body = whole({"type": "message", "content": [{"type": odd, "text": "a"}, {"type": "text", "text": "b"}]})
+    assert read_answer("messages", body.content, "", is_stream=False, wants_text=True).text == "b"
+
+
 @pytest.mark.parametrize("count", [-1, True, 1.5, "7", None, 2**60])
 def test_wrong_counts_are_left_out(count: object) -> None:
     body = whole({"usage": {"prompt_tokens": count, "completion_tokens": 3}}).content

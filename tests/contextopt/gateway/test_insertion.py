@@ -22,7 +22,9 @@ json_values = st.recursive(
 )
 text_parts = st.fixed_dictionaries({"type": st.just("text"), "text": texts})
 input_parts = st.fixed_dictionaries({"type": st.just("input_text"), "text": texts})
-other_parts = st.fixed_dictionaries({"type": st.sampled_from(["image", "image_url"]), "data": texts})
+other_parts = st.fixed_dictionaries(
+    {"type": st.sampled_from(["image", "image_url"]) | json_values, "data": texts}
+)
 result_parts = st.fixed_dictionaries(
     {
         "type": st.just("tool_result"),
@@ -34,7 +36,7 @@ result_parts = st.fixed_dictionaries(
 
 def messages(part: Any, roles: list[str]) -> Any:
     content = texts | st.lists(part | other_parts, max_size=3)
-    message = st.fixed_dictionaries({"role": st.sampled_from(roles), "content": content})
+    message = st.fixed_dictionaries({"role": st.sampled_from(roles) | json_values, "content": content})
     return st.lists(message | json_values, max_size=5)
 
 
@@ -215,6 +217,19 @@ def test_turns_that_end_in_tool_results(protocol: str, request_: Any) -> None:
     prompt = READERS[protocol](json.dumps(request_).encode())
     assert prompt.ends_in_tool_results
     assert [turn.text for turn in prompt.turns] == ["Q"]
+
+
+@pytest.mark.parametrize("protocol", READERS)
+@pytest.mark.parametrize("odd", [["user"], {"user": 1}, 1, None])
+def test_roles_and_types_that_are_no_texts(protocol: str, odd: Any) -> None:
+    said = [
+        {"role": odd, "type": odd, "content": "a"},
+        {"role": "user", "content": [{"type": odd, "text": "b"}]},
+        {"role": "user", "content": "c"},
+    ]
+    prompt = READERS[protocol](json.dumps({"messages": said, "input": said}).encode())
+    assert [turn.text for turn in prompt.turns] == ["c"]
+    assert not prompt.ends_in_tool_results
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"3", b'{"messages": {}}', b"\xff\xfe{", b'{"a": "\xff"}'])
