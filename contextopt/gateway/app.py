@@ -56,6 +56,7 @@ class Call:
     send: Send
     headers: dict[bytes, bytes] = field(init=False)
     path: str = field(init=False)
+    plain_path: str = field(init=False)
     # Set once the whole request was received. Only then can the client's leaving be seen.
     is_received: asyncio.Event = field(default_factory=asyncio.Event)
     _parts: list[bytes] = field(default_factory=list)
@@ -64,6 +65,7 @@ class Call:
         self.headers = {name.lower(): value for name, value in self.scope["headers"]}
         raw = self.scope.get("raw_path") or self.scope["path"].encode()
         self.path = raw.decode("latin-1").partition("?")[0]
+        self.plain_path = _plain_path(self.path)
 
     def header(self, name: str) -> str:
         return self.headers.get(name.encode(), b"").decode("latin-1").strip()
@@ -71,13 +73,13 @@ class Call:
     @property
     def protocol(self) -> Protocol | None:
         """The protocol of a prompt, or None for every other request."""
-        return PROTOCOLS.get(self.path) if self.scope["method"] == "POST" else None
+        return PROTOCOLS.get(self.plain_path) if self.scope["method"] == "POST" else None
 
     @property
     def is_anthropic(self) -> bool:
-        if self.path in PROTOCOLS:
-            return self.path == MESSAGES_PATH
-        return self.path.startswith(f"{MESSAGES_PATH}/") or b"anthropic-version" in self.headers
+        if self.plain_path in PROTOCOLS:
+            return self.plain_path == MESSAGES_PATH
+        return self.plain_path.startswith(f"{MESSAGES_PATH}/") or b"anthropic-version" in self.headers
 
     @property
     def is_served(self) -> bool:
@@ -294,6 +296,11 @@ class Gateway:
         if exchange is not None:
             exchange.outcome = Outcome.ANSWERED
         await call.send({"type": "http.response.body", "body": b""})
+
+
+def _plain_path(path: str) -> str:
+    """Return a path in its usual spelling, to recognise it by. It goes upstream as it came."""
+    return "/" + "/".join(filter(None, unquote(path).split("/")))
 
 
 def _told(exchange: Exchange | None) -> Headers:

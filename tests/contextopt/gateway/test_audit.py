@@ -138,6 +138,27 @@ def test_other_paths_pass_unlogged(caller: Caller, upstream: Upstream) -> None:
     assert [row.protocol for row in caller.logged()] == ["chat"]
 
 
+@pytest.mark.parametrize(
+    ("path", "protocol"),
+    [
+        ("/v1//chat/completions", "chat"),
+        ("/v1/chat/completions/", "chat"),
+        ("/v1/chat%2Fcompletions", "chat"),
+        ("/v1/%72esponses//", "responses"),
+        ("/v1//messages", "messages"),
+    ],
+)
+def test_other_spellings_of_a_prompts_path(
+    caller: Caller, upstream: Upstream, path: str, protocol: str
+) -> None:
+    """A provider may take them for the same path."""
+    body = {"model": "m", "messages": said("Hi"), "input": "Hi"}
+    response = caller.post(path, body)
+    assert upstream.got[-1].target == path
+    assert response.headers["x-contextopt-status"] == "audit"
+    assert [row.protocol for row in caller.logged()] == [protocol]
+
+
 @pytest.mark.parametrize("path", ["/v2/models", "/v1/%2e%2e/admin", "/admin/", "/v1"])
 def test_only_paths_below_v1_are_served(caller: Caller, upstream: Upstream, path: str) -> None:
     assert httpx2.get(f"{caller.address}{path}", headers=caller.headers).status_code == 404
