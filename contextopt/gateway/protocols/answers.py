@@ -22,6 +22,9 @@ COUNT_MAX = 2**53
 _LINE = re.compile(rb"\r\n|\n|\r")
 # A decoded answer of more bytes than this is cut.
 DECODED_MAX = 32 * 2**20
+_GZIP_BITS = 31
+# After each gzip member, zlib copies what follows in the same piece.
+_PIECE_BYTES = 4_096
 # Usage stands at an answer's beginning or end. A long answer's middle is not kept.
 HEAD_BYTES = 2**20
 TAIL_BYTES = 2**18
@@ -98,7 +101,7 @@ def _decode(body: bytes, encoding: str) -> bytes:
             case "" | "identity":
                 return body
             case "gzip" | "x-gzip":
-                return zlib.decompressobj(31).decompress(body, DECODED_MAX)
+                return _gunzip(body)
             case "deflate":
                 return zlib.decompressobj().decompress(body, DECODED_MAX)
             case "br":
@@ -108,6 +111,23 @@ def _decode(body: bytes, encoding: str) -> bytes:
     except (zlib.error, brotlicffi.error, zstd.ZstdError):
         pass
     return b""
+
+
+def _gunzip(body: bytes) -> bytes:
+    """Unpack one gzip member after another, until one is broken or there are DECODED_MAX bytes."""
+    plain = bytearray()
+    unpacker = zlib.decompressobj(_GZIP_BITS)
+    for at in range(0, len(body), _PIECE_BYTES):
+        piece = body[at : at + _PIECE_BYTES]
+        while piece and len(plain) < DECODED_MAX:
+            if unpacker.eof:
+                unpacker = zlib.decompressobj(_GZIP_BITS)
+            try:
+                plain += unpacker.decompress(piece, DECODED_MAX - len(plain))
+            except zlib.error:
+                return bytes(plain)
+            piece = unpacker.unused_data
+    return bytes(plain)
 
 
 def _documents(body: bytes) -> Iterator[Mapping[str, Any]]:

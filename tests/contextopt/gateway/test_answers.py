@@ -8,7 +8,7 @@ from collections.abc import Callable
 import brotlicffi
 import pytest
 
-from contextopt.gateway.protocols.answers import Usage, read_answer, zstd
+from contextopt.gateway.protocols.answers import DECODED_MAX, HEAD_BYTES, Answer, Usage, read_answer, zstd
 from tests.gateway_upstream import (
     chat_answer,
     chat_events,
@@ -18,6 +18,7 @@ from tests.gateway_upstream import (
     responses_events,
     whole,
 )
+from tests.speed import within
 
 TEXT = "Restart the worker."
 EXPECTED = {
@@ -46,6 +47,24 @@ def test_whole_and_streamed(protocol: str, encoding: str) -> None:
             answer = read_answer(protocol, pack(body), encoding, is_stream=is_stream, wants_text=wants_text)
             assert answer.usage == EXPECTED[protocol]
             assert answer.text.replace(" ", "") == (TEXT.replace(" ", "") if wants_text else "")
+
+
+@pytest.mark.parametrize("protocol", ANSWERS)
+@pytest.mark.parametrize("rest", [b"", b"\0" * 8, b"no gzip"])
+def test_gzip_in_several_members(protocol: str, rest: bytes) -> None:
+    """As a server sends it that packs each event by itself. Bytes behind the last member do no harm."""
+    body = b"".join(map(gzip.compress, ANSWERS[protocol][1])) + rest
+    answer = read_answer(protocol, body, "gzip", is_stream=True, wants_text=True)
+    assert answer.usage == EXPECTED[protocol]
+    assert answer.text.replace(" ", "") == TEXT.replace(" ", "")
+
+
+def test_unpacking_gzip_is_bounded() -> None:
+    bomb = gzip.compress(bytes(DECODED_MAX // 4)) * 50
+    members = gzip.compress(b"") * (HEAD_BYTES // 20)
+    with within(2):
+        for body in (bomb, members):
+            assert read_answer("chat", body, "gzip", is_stream=True, wants_text=True) == Answer()
 
 
 def test_line_breaks_of_every_kind() -> None:
