@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 MCP_PATH = "/mcp"
+BODY_MAX_BYTES = 4 * 2**20
+JSON = "application/json"
 # A client that sends slowly holds a connection, but neither a turn here nor one of the tools'.
 CHECKS_AT_ONCE = 4
 
@@ -51,7 +53,8 @@ class Endpoint:
             return
         enter(lambda: found)
         manager = self._manager or await self._start()
-        await manager.handle_request(scope, cast("Any", receive), _with_headers(send, found))
+        answer = _with_problem(_with_headers(send, found), scope)
+        await manager.handle_request(scope, cast("Any", receive), answer)
 
     async def _start(self) -> "StreamableHTTPSessionManager":
         async with self._starting:
@@ -72,7 +75,12 @@ def _build_manager() -> "StreamableHTTPSessionManager":
     server = build_server()
     # `_admit` has checked host and origin.
     checked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server.streamable_http_app(stateless_http=True, json_response=True, transport_security=checked)
+    server.streamable_http_app(
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=BODY_MAX_BYTES,
+        transport_security=checked,
+    )
     return server.session_manager
 
 
@@ -86,7 +94,10 @@ def _admit(scope: Scope) -> Caller | HttpResponse:
     """Return who calls, or the refusal. The body is not read before."""
     request = ASGIRequest(scope, BytesIO())
     try:
-        return _refuse_place(request) or _authenticate(request)
+        found = _refuse_place(request) or _authenticate(request)
+        if isinstance(found, Caller):
+            return _refuse_type(request) or found
+        return found
     except DATABASE_UNREACHABLE as error:
         return problems.on_unavailable(request, error)
     finally:
@@ -136,6 +147,14 @@ def _authenticate(request: ASGIRequest) -> Caller | HttpResponse:
     return problems.on_unauthenticated(request, AuthenticationError(401))
 
 
+def _refuse_type(request: ASGIRequest) -> HttpResponse | None:
+    given = request.content_type or ""
+    if given == JSON:
+        return None
+    detail = f"Send {JSON}, not {given[:100]}." if given else f"Send {JSON}."
+    return problems.on_unsupported_body(request, problems.UnsupportedBody(detail))
+
+
 def _with_headers(send: Send, caller: Caller) -> Send:
     """Return a `send` that says what the key may still send."""
     if caller.allowance is None:
@@ -146,6 +165,22 @@ def _with_headers(send: Send, caller: Caller) -> Send:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), *added]}
         await send(message)
+
+    return sending
+
+
+def _with_problem(send: Send, scope: Scope) -> Send:
+    """Return a `send` that makes a problem of the SDK's plain text about a long body."""
+    is_refused = False
+
+    async def sending(message: Mapping[str, Any]) -> None:
+        nonlocal is_refused
+        if message["type"] == "http.response.start" and message["status"] == 413:
+            is_refused = True
+            error = problems.BodyTooLarge(f"The body is larger than {BODY_MAX_BYTES // 2**20} MiB.")
+            await _send_response(send, problems.on_body_too_large(ASGIRequest(scope, BytesIO()), error))
+        elif not is_refused:
+            await send(message)
 
     return sending
 

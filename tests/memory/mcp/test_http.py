@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -110,6 +110,40 @@ def test_only_post_is_served(address: str, secret: str) -> None:
 def test_what_is_no_call_is_a_clear_error(address: str, secret: str) -> None:
     assert post(address, {"X-API-Key": secret}, content="{").status_code == 400
     assert post(address, {"X-API-Key": secret}, content="x" * 5_000_000).status_code == 413
+
+
+MODERN = {"MCP-Protocol-Version": "2026-07-28"}
+
+
+@pytest.mark.parametrize("revision", [{}, MODERN])
+@pytest.mark.parametrize(
+    ("headers", "content", "told"),
+    [
+        ({"Content-Type": "text/plain"}, "{}", (415, "Send application/json, not text/plain.")),
+        ({"Content-Type": ""}, "{}", (415, "Send application/json.")),
+        ({}, "x" * 5_000_000, (413, "The body is larger than 4 MiB.")),
+    ],
+)
+def test_refused_requests_are_problems(
+    address: str, secret: str, revision: dict[str, str], headers: dict[str, str], content: str, told: Any
+) -> None:
+    answer = post(address, {"X-API-Key": secret, **revision, **headers}, content=content)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, answer.json()["detail"]) == told
+
+
+def test_a_long_body_without_a_length_is_a_problem(address: str, team: Team) -> None:
+    key, secret = factories.make_key(team)
+    key.requests_per_minute = 60
+    key.save()
+
+    def chunks() -> Iterator[bytes]:
+        yield from [b" " * 2**20] * 5
+
+    headers = {**ACCEPTS, "X-API-Key": secret}
+    answer = httpx2.post(f"{address}/mcp", headers=headers, content=chunks(), timeout=30, verify=False)
+    assert (answer.status_code, answer.json()["title"]) == (413, "Body too large")
+    assert answer.headers["ratelimit-limit"] == "60"
 
 
 def test_the_way_follows_the_user_agent(address: str, team: Team, space: Space) -> None:
