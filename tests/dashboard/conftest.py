@@ -5,6 +5,7 @@ memberships, and the number of answers that wait for review.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,6 +28,11 @@ def html_of(client: Client, url: str, *, status: int = 200, **query: str) -> str
     response = client.get(url, query)
     assert response.status_code == status, response.content
     return response.content.decode()
+
+
+def squeezed(html: str) -> str:
+    """Return the HTML without white space between its elements."""
+    return re.sub(r">\s+<", "><", html)
 
 
 @pytest.fixture

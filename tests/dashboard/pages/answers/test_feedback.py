@@ -12,7 +12,7 @@ from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Vote
 from tests import factories
-from tests.dashboard.conftest import html_of
+from tests.dashboard.conftest import html_of, squeezed
 
 URL = "/feedback/"
 
@@ -52,7 +52,7 @@ def test_tiles_groups_and_records(owner_client: Client, judged: Assembly) -> Non
 def test_downvotes_are_listed_by_reason(owner_client: Client, judged: Assembly, team: Team) -> None:
     opinion = OpinionIn(rating="down")
     give_feedback(team=team, subject=SubjectIn(assembly_id=judged.pk), opinion=opinion, rater="rater:4")
-    html = html_of(owner_client, URL)
+    html = squeezed(html_of(owner_client, URL))
     assert '<th scope="row">outdated</th><td class="n">3</td>' in html
     assert '<th scope="row">no reason given</th><td class="n">1</td>' in html
 

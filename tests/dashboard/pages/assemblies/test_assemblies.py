@@ -17,7 +17,7 @@ from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.assemblies.tail import MAX_QUIET
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
-from tests.dashboard.conftest import HTMX, html_of
+from tests.dashboard.conftest import HTMX, html_of, squeezed
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW, make_assembly, make_record, make_space
 
@@ -388,7 +388,7 @@ def test_empty_contexts_are_filtered(owner_client: Client, sorts: dict[str, int]
 
 
 def row_of(html: str, number: int) -> str:
-    return html.split(f'href="/assemblies/{number}/"')[1].split("</tr>")[0]
+    return squeezed(html).split(f'href="/assemblies/{number}/"')[1].split("</tr>")[0]
 
 
 def test_a_row_that_saves_nothing_says_so(owner_client: Client, sorts: dict[str, int]) -> None:

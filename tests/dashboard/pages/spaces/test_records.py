@@ -100,7 +100,7 @@ def test_a_record_of_another_space_is_not_here(owner_client: Client, record: Rec
 def outcomes(client: Client, record: Record) -> list[tuple[str, str]]:
     """Return the listed assemblies with the record's outcome in each, and the question."""
     html = client.get(url_of(record)).content.decode()
-    cells = re.findall(r'href="/assemblies/(\d+)/">.*?<td class="words">(.*?)<br>(.*?)</td>', html)
+    cells = re.findall(r'href="/assemblies/(\d+)/">.*?<td class="words">(.*?)<br>(.*?)</td>', html, re.DOTALL)
     return [(number, strip_tags(f"{outcome}; {question}")) for number, outcome, question in cells]
 
 

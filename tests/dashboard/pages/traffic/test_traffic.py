@@ -21,7 +21,7 @@ def make(space: Space, **values: Any) -> GatewayRequest:
 
 def rows(html: str) -> int:
     """Return how many prompts the list shows."""
-    return html.split('id="prompts"')[1].split("</section>")[0].count('<tr><th scope="row"')
+    return html.split('id="prompts"')[1].split("</section>")[0].count('<th scope="row"')
 
 
 def tile(html: str, slug: str) -> str:
