@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 part of the input was rejected, 2 the call cannot be done 
 the reader of standard output went away.
 """
 
+import errno
 import json
 import logging
 import os
@@ -34,6 +35,8 @@ INTERRUPTED = 130
 READER_GONE = 141
 ACTOR = "command"
 FILE_NAME_SHOWN = 80
+# The disk is full, or the quota or the limit of a file's size is reached.
+WRITE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class TextSink(Protocol):
@@ -74,6 +77,8 @@ class ReportingCommand(BaseCommand):
         """Add the options that only this command takes."""
 
     def handle(self, *_: object, **options: Any) -> None:
+        if (options.get("stdout") or sys.stdout) is None:
+            raise CommandError("standard output is closed", returncode=UNUSABLE)
         with quiet_logs(options["verbosity"]):
             code = self._run_guarded(options)
         if code != DONE:
@@ -105,6 +110,11 @@ class ReportingCommand(BaseCommand):
         except BrokenPipeError:
             leave_stdout()
             return READER_GONE
+        except OSError as error:
+            if error.errno not in WRITE_FAULTS:
+                raise
+            leave_stdout()
+            raise CommandError(f"writing failed: {error.strerror}", returncode=UNUSABLE) from error
         except KeyboardInterrupt:
             self.stderr.write(self.how_far())
             return INTERRUPTED

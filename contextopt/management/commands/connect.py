@@ -75,7 +75,7 @@ class Command(ReportingCommand):
         )
 
     def _agrees(self, question: str) -> bool:
-        if not sys.stdin.isatty():
+        if sys.stdin is None or not sys.stdin.isatty():
             raise InvalidInput.of("--yes", "is required when the command cannot ask (no terminal)")
         self.stderr.write(f"{question} [y/N] ", ending="")
         self.stderr.flush()

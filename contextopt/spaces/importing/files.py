@@ -30,9 +30,11 @@ def check_input(name: str) -> None:
     """Refuse an unusable file before another is imported. Don't open it, since a pipe opens only once.
 
     Raises:
-        UnusableSource: it is missing, is a folder, or cannot be read.
+        UnusableSource: it is missing, is a folder, cannot be read, or is a closed standard input.
     """
     if name == STDIN:
+        if sys.stdin is None:
+            raise UnusableSource("standard input is closed")
         return
     if "\0" in name or not Path(name).exists():
         raise UnusableSource(f"{name!r} does not exist")

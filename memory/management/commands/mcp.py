@@ -11,6 +11,7 @@ from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
 from contextopt.models import Scope
 from contextopt.people.keychecks import find_key
 from contextopt.people.ways import Way
+from contextopt.spaces.importing import check_input
 from memory.mcp.callers import Caller, enter
 from memory.mcp.server import build_server
 
@@ -24,6 +25,8 @@ class Command(ReportingCommand):
     )
 
     def run(self, options: Mapping[str, Any]) -> int:
+        # The server would fail with a traceback.
+        check_input("-")
         find = caller_finder(options)
         # A key that is wrong now is a mistake of the configuration; it may be revoked later.
         find()

@@ -19,7 +19,7 @@ from contextopt.management import base
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
 from contextopt.people.models import hash_key
-from tests.commands import Run
+from tests.commands import Run, manage, shell_environment
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 AS_OF = NOW.isoformat()
@@ -345,27 +345,6 @@ def test_every_command_takes_json_and_team() -> None:
         options = {action.dest for action in command.create_parser("manage.py", name)._actions}
         assert {"json", "team"} <= options
         assert command.help
-
-
-def shell_environment(**changes: str) -> dict[str, str]:
-    """Return an environment in which commands use the test database."""
-    known = connection.settings_dict
-    names = {"HOST": "host", "PORT": "port", "USER": "user", "PASSWORD": "password", "NAME": "dbname"}
-    url = " ".join(f"{name}={known[key]}" for key, name in names.items() if known[key])
-    return {**os.environ, "DATABASE_URL": url, **changes}
-
-
-def manage(*arguments: str, stdin: bytes = b"", **changes: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a command as a shell does."""
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=settings.BASE_DIR,
-        env=shell_environment(**changes),
-        input=stdin,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.mark.django_db(transaction=True)
