@@ -1,10 +1,14 @@
-"""Reads CSV. The header names the fields, other columns go to the metadata, and empty cells are skipped."""
+"""Reads CSV. The header names the fields, other columns go to the metadata, and empty cells are skipped.
+
+Values below an empty header are kept under the column's number, such as `column 2`.
+"""
 
 import csv
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
-from contextopt.inputs import has_surrogate
+from contextopt.inputs import has_surrogate, read_digits
 from contextopt.spaces.importing.lines import Lines, decode
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
 from contextopt.spaces.inputs import RecordIn
@@ -112,9 +116,20 @@ def _header(cells: list[str]) -> list[str]:
             "this is not JSONL, and as CSV its header names no field of a record, such as title and notes"
         )
     for name, count in counts.items():
-        if count > 1:
+        if count > 1 or _is_an_unnamed(name, names):
             raise UnusableSource(f"the header names the column {name!r} twice")
     return names
+
+
+def _column_name(number: int) -> str:
+    """Name a column that the header leaves empty; `number` counts from 1."""
+    return f"column {number}"
+
+
+def _is_an_unnamed(name: str, names: Sequence[str]) -> bool:
+    """Tell whether a header's name is the one that a column with an empty header gets."""
+    number = read_digits(name.removeprefix("column ")) or 0
+    return 1 <= number <= len(names) and not names[number - 1] and name == _column_name(number)
 
 
 def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file: str) -> Found | None:
@@ -127,7 +142,7 @@ def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file:
         return Rejection(start, "row", f"is not CSV: {error}", file)
     if len(cells) > len(names):
         return Rejection(start, "row", f"has {len(cells)} cells instead of {len(names)}", file)
-    return _read_cells(dict(zip(names, cells, strict=False)), start, file)
+    return _read_cells(names, cells, start, file)
 
 
 def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
@@ -139,18 +154,31 @@ def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
     )
 
 
-def _read_cells(cells: dict[str, str], line: int, file: str) -> Found:
-    fields: dict[str, object] = {name: cell for name, cell in cells.items() if name and cell != ""}
-    if (tags := cells.get("tags", "").strip()) and "tags" in fields:
+def _read_cells(names: Sequence[str], cells: Sequence[str], line: int, file: str) -> Found:
+    named = {name: cell for name, cell in zip(names, cells, strict=False) if name and cell != ""}
+    unnamed = _read_unnamed(names, cells)
+    if len(unnamed) > COLUMNS_MAX:
+        return Rejection(line, "row", f"has values in more than {COLUMNS_MAX:,} columns without a name", file)
+    fields: dict[str, object] = {**named, **unnamed}
+    if tags := named.get("tags", "").strip():
         fields["tags"] = split_tags(tags)
-    if "metadata" in fields:
+    if "metadata" in named:
         try:
-            fields["metadata"] = read_json(cells["metadata"])
+            fields["metadata"] = read_json(named["metadata"])
         except DuplicateKey as error:
             return Rejection(line, "metadata", str(error), file)
         except (ValueError, RecursionError):
             return Rejection(line, "metadata", "must be a JSON object", file)
-    return RawRow(line, fields, sum(map(len, cells.values())), file)
+    return RawRow(line, fields, sum(map(len, cells)), file)
+
+
+def _read_unnamed(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    """Return the values below empty headers, at most one more than a row may have."""
+    if "" not in names:
+        return {}
+    columns = enumerate(zip(names, cells, strict=False), start=1)
+    found = ((number, cell) for number, (name, cell) in columns if not name and cell.strip())
+    return {_column_name(number): cell for number, cell in islice(found, COLUMNS_MAX + 1)}
 
 
 def split_tags(text: str) -> list[object]:

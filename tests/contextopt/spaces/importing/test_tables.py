@@ -1,5 +1,6 @@
 """CSV as spreadsheets write it, and as they break it."""
 
+import contextlib
 import gzip
 import io
 from pathlib import Path
@@ -9,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from contextopt.models import Record, Space
-from contextopt.spaces.importing import RawRow
+from contextopt.spaces.importing import RawRow, Rejection
 from contextopt.spaces.importing.lines import Lines, ReturnsAsFeeds
 from contextopt.spaces.importing.rows import UnusableSource
 from contextopt.spaces.importing.tables import COLUMNS_MAX, read_table
@@ -193,3 +194,31 @@ def test_a_header_of_a_thousand_columns_is_read_and_blank_ones_do_not_count() ->
     (row,) = read_table(Lines(io.BytesIO((",".join(names) + "," * 500 + "\n1,2\n").encode())))
     assert isinstance(row, RawRow)
     assert row.fields == {"title": "1", "c0": "2"}
+
+
+@pytest.mark.django_db
+def test_values_below_an_empty_header_go_to_the_metadata(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("title,,notes, ,\na,b,c,,\nd,,e,\tf,\ng,,h, ,\n")
+    with contextlib.suppress(SystemExit):
+        call_command("import_records", "s", str(path))
+    noted = "Stored in metadata, because records have no such fields: column 2, column 4.\n"
+    assert capsys.readouterr().err == noted
+    metadata = dict(Record.objects.values_list("title", "metadata"))
+    assert metadata == {"a": {"column 2": "b"}, "d": {"column 4": "\tf"}, "g": {}}
+
+
+def test_an_empty_header_that_another_column_names_is_refused() -> None:
+    with pytest.raises(UnusableSource, match="names the column 'column 2' twice"):
+        list(read_table(Lines(io.BytesIO(b"title,,Column 2,column 2\na,b,c,d\n"))))
+
+
+def test_a_row_with_too_many_values_below_empty_headers_is_rejected() -> None:
+    text = "title" + "," * 3_000 + "\na" + "," * 1_000 + ",x" * 1_001 + "\nb,x\n"
+    refused, kept = read_table(Lines(io.BytesIO(text.encode())))
+    assert isinstance(refused, Rejection)
+    assert refused.error == "has values in more than 1,000 columns without a name"
+    assert isinstance(kept, RawRow)
+    assert kept.fields == {"title": "b", "column 2": "x"}
