@@ -1,7 +1,6 @@
 """Endpoints for question sets: their questions, evaluations, and the guard on publishing."""
 
 from datetime import datetime
-from operator import attrgetter
 from typing import Annotated, Any, Literal, TypedDict
 
 from django.db.models import Count, QuerySet
@@ -292,7 +291,6 @@ def write_questions(request: ApiRequest, set_id: Path[Id], data: QuestionsIn) ->
     rows = [RawRow(number, fields, 0) for number, fields in enumerate(data.questions, start=1)]
     found = _find_set(request, set_id)
     ignored = import_questions(question_set=found, rows=rows, actor=actor(request), report=report)
-    report.rejected.sort(key=attrgetter("line"))
     return reply({**report.to_json(), "ignored": sorted(ignored)})
 
 

@@ -1,6 +1,6 @@
 """Imports questions, one JSON object per line. Importing the same file twice changes nothing."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -35,21 +35,10 @@ def import_questions(
     """
     ignored: set[str] = set()
     seen: dict[str, QuestionIn] = {}
-    lines = _checked(rows, report, ignored, seen)
+    lines = (row if isinstance(row, Rejection) else _check(row, ignored, seen) for row in rows)
     while batch := list(islice(lines, BATCH)):
         _write(question_set, batch, actor, report)
     return ignored
-
-
-def _checked(
-    rows: Iterable[Found], report: ImportReport, ignored: set[str], seen: dict[str, QuestionIn]
-) -> Iterator[_Line]:
-    for row in rows:
-        found = row if isinstance(row, Rejection) else _check(row, ignored, seen)
-        if isinstance(found, Rejection):
-            report.reject(found)
-        else:
-            yield found
 
 
 def _check(row: RawRow, ignored: set[str], seen: dict[str, QuestionIn]) -> _Line | Rejection:
@@ -74,15 +63,22 @@ def _reject(row: RawRow, error: InvalidInput) -> Rejection:
 
 
 @transaction.atomic
-def _write(question_set: QuestionSet, batch: Sequence[_Line], actor: str, report: ImportReport) -> None:
+def _write(
+    question_set: QuestionSet, batch: Sequence[_Line | Rejection], actor: str, report: ImportReport
+) -> None:
+    """Write the lines of a batch and report them in order, the rejected ones too."""
     hold_space(question_set.space_id)
-    named = {name for line in batch for name in line.data.expected}
-    ids = {pk for line in batch for pk in line.data.record_ids}
+    lines = [line for line in batch if isinstance(line, _Line)]
+    named = {name for line in lines for name in line.data.expected}
+    ids = {pk for line in lines for pk in line.data.record_ids}
     records = ExpectedRecords(question_set.space, named, ids)
-    known = _known(question_set, batch)
+    known = _known(question_set, lines)
     room = QUESTIONS_MAX - question_set.questions.count()
     changed = False
     for line in batch:
+        if isinstance(line, Rejection):
+            report.reject(line)
+            continue
         try:
             expected = records.resolve(line.data.expected, line.data.record_ids)
         except InvalidInput as error:

@@ -19,7 +19,7 @@ from contextopt.people.models import Team
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, RejectionJson
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.models import Space
-from contextopt.spaces.records import upsert_records
+from contextopt.spaces.records import Status, upsert_records
 from contextopt.spaces.spaces import create_space
 
 BATCH_ROWS = 1_000
@@ -48,13 +48,19 @@ class ImportReport:
     unchanged: int = 0
     rejected_count: int = 0
     rejected: list[Rejection] = field(default_factory=list)
-    """The first ten thousand rejections."""
+    """The first ten thousand rejections, in the order of the rows."""
     kept_in_metadata: set[str] = field(default_factory=set)
     """Names of fields that records do not have."""
 
     @property
     def read(self) -> int:
         return self.created + self.updated + self.unchanged + self.rejected_count
+
+    def add(self, outcome: Status | Rejection) -> None:
+        if isinstance(outcome, Rejection):
+            self.reject(outcome)
+        else:
+            setattr(self, outcome, getattr(self, outcome) + 1)
 
     def reject(self, rejection: Rejection) -> None:
         self.rejected_count += 1
@@ -82,6 +88,8 @@ class CheckedRow:
     raw: RawRow
     data: RecordIn
 
+
+type Checked = CheckedRow | Rejection
 
 _MAKE_KEYS = """
 DROP TABLE IF EXISTS pg_temp.import_keys;
@@ -118,17 +126,26 @@ class GivenKeys:
         with connection.cursor() as cursor:
             cursor.execute("DROP TABLE pg_temp.import_keys")
 
-    def find_repeats(self, batch: Sequence[CheckedRow]) -> dict[int, int]:
-        """Return the places of rows that repeat an earlier key with other content, and the earlier lines.
+    def reject_repeats(self, batch: Sequence[Checked]) -> list[Checked]:
+        """Return the batch with a rejection in place of each row that repeats a key with other content.
 
         Rows without an external id are skipped: their key comes from their content, so nothing can be lost.
         """
-        keyed = [(place, row) for place, row in enumerate(batch) if row.raw.fields.get("external_id")]
+        keyed = [
+            (place, row)
+            for place, row in enumerate(batch)
+            if isinstance(row, CheckedRow) and row.raw.fields.get("external_id")
+        ]
         keys = [_digest([row.raw.file, row.data.source, row.data.external_id]) for _, row in keyed]
         contents = [_digest(row.data.model_dump(mode="json")) for _, row in keyed]
+        checked = list(batch)
         with connection.cursor() as cursor:
             cursor.execute(_CLAIM_KEYS, [keys, contents, [row.raw.line for _, row in keyed]])
-            return {keyed[number][0]: line for number, line in cursor.fetchall()}
+            for number, line in cursor.fetchall():
+                place, row = keyed[number]
+                problem = f"has the same source and external_id as line {line}, which was imported"
+                checked[place] = _reject(row.raw, "external_id", problem)
+        return checked
 
 
 def _digest(value: object) -> bytes:
@@ -161,22 +178,22 @@ def import_rows(
 ) -> None:
     """Write the rows in batches and add their results to the report."""
     keys = GivenKeys()
-    for batch in _batches(rows, report):
-        _write_batch(space, _without_repeats(batch, keys, report), actor, report)
+    for batch in _batches(rows, report.kept_in_metadata):
+        checked = keys.reject_repeats(batch)
+        written = iter(_write(space, [row for row in checked if isinstance(row, CheckedRow)], actor))
+        for row in checked:
+            report.add(row if isinstance(row, Rejection) else next(written))
         if on_batch is not None:
             on_batch(report)
     keys.close()
 
 
-def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[CheckedRow]]:
-    batch: list[CheckedRow] = []
+def _batches(rows: Iterable[Found], kept_in_metadata: set[str]) -> Iterator[list[Checked]]:
+    """Yield batches of checked rows. Rejected ones stay in their place, so that reports are in order."""
+    batch: list[Checked] = []
     size = 0
     for row in rows:
-        checked = row if isinstance(row, Rejection) else check_row(row, report.kept_in_metadata)
-        if isinstance(checked, Rejection):
-            report.reject(checked)
-            continue
-        batch.append(checked)
+        batch.append(row if isinstance(row, Rejection) else check_row(row, kept_in_metadata))
         size += row.size if isinstance(row, RawRow) else 0
         if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
             yield batch
@@ -185,28 +202,21 @@ def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[Check
         yield batch
 
 
-def _write_batch(space: Space, batch: list[CheckedRow], actor: str, report: ImportReport) -> None:
-    """Write a batch. If the database refuses it, halve it until the faulty row is alone."""
+def _write(space: Space, batch: list[CheckedRow], actor: str) -> list[Status | Rejection]:
+    """Write a batch and return each row's outcome.
+
+    If the database refuses the batch, halve it until the faulty row is alone.
+    """
+    if not batch:
+        return []
     try:
         results = upsert_records(space=space, rows=[row.data for row in batch], actor=actor)
     except DataError as error:
         if len(batch) == 1:
-            report.reject(_reject(batch[0].raw, "row", f"the database rejected it: {error}"))
-            return
+            return [_reject(batch[0].raw, "row", f"the database rejected it: {error}")]
         middle = len(batch) // 2
-        _write_batch(space, batch[:middle], actor, report)
-        _write_batch(space, batch[middle:], actor, report)
-        return
-    for result in results:
-        setattr(report, result.status, getattr(report, result.status) + 1)
-
-
-def _without_repeats(batch: list[CheckedRow], keys: GivenKeys, report: ImportReport) -> list[CheckedRow]:
-    repeats = keys.find_repeats(batch)
-    for place, line in sorted(repeats.items()):
-        problem = f"has the same source and external_id as line {line}, which was imported"
-        report.reject(_reject(batch[place].raw, "external_id", problem))
-    return [row for place, row in enumerate(batch) if place not in repeats]
+        return _write(space, batch[:middle], actor) + _write(space, batch[middle:], actor)
+    return [result.status for result in results]
 
 
 def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:

@@ -40,6 +40,12 @@ def test_importing_twice_changes_nothing(empty_set) -> None:
     assert [record.external_id for record in question.records.all()] == ["D1:1"]
 
 
+def test_rejections_are_in_the_order_of_the_lines(empty_set) -> None:
+    unknown = {"id": "b", "query": "Who?", "expected": ["nothing"]}
+    report = load(empty_set, LINE, unknown, {"id": "c"}, {**unknown, "id": "d"}, {**LINE, "query": "Other?"})
+    assert rejected(report) == [(2, "expected"), (3, "query"), (4, "expected"), (5, "id")]
+
+
 def test_a_changed_line_updates_its_question(empty_set) -> None:
     load(empty_set, LINE)
     before = empty_set.changed_at

@@ -106,6 +106,18 @@ def test_one_key_in_two_files_two_sources_or_a_rejected_row_is_no_repetition(
 
 
 @pytest.mark.django_db
+def test_rejections_are_listed_in_the_order_of_files_and_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, again = {"title": "A", "external_id": "1"}, {"title": "B", "external_id": "1"}
+    last = write_jsonl(tmp_path / "z.jsonl", first, again, "bad", again, {"title": ""})
+    early = write_jsonl(tmp_path / "a.jsonl", "bad", first, again)
+    answer = run_import(capsys, "s", last, early, code=1)
+    places = [(Path(item["file"]).name, item["line"]) for item in answer["rejected"]]
+    assert places == [*(("z.jsonl", line) for line in (2, 3, 4, 5)), ("a.jsonl", 1), ("a.jsonl", 3)]
+
+
+@pytest.mark.django_db
 def test_a_changed_row_updates_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_import(capsys, "s", write_jsonl(tmp_path / "a.jsonl", {"title": "Old", "external_id": "1"}))
     answer = run_import(capsys, "s", write_jsonl(tmp_path / "b.jsonl", {"title": "New", "external_id": "1"}))
