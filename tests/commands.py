@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 type Run = Callable[..., tuple[int, str, str]]
+type Write = Callable[[object], Path]
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def run(db: None, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[object], Path]:
+def write(tmp_path: Path) -> Write:
     """Write a document, or a text as it is, and return its path."""
 
     def write_file(value: object) -> Path:

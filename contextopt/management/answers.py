@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, StrictInt, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput
@@ -15,9 +15,9 @@ type Answer = Callable[[Mapping[str, object]], dict[str, Any]]
 
 
 class LineId(BaseModel):
-    """The id of a line of questions, repeated in its answer."""
+    """The id of a line of questions if it is text. The answer repeats it."""
 
-    id: StrictInt | Text
+    id: Text
 
 
 class AnsweringCommand(ReportingCommand):
@@ -53,7 +53,7 @@ class AnsweringCommand(ReportingCommand):
 def _answer_row(row: RawRow, answer: Answer, space: str | None) -> dict[str, Any] | Rejection:
     own = {name: value for name, value in row.fields.items() if value is not None}
     try:
-        line_id = LineId.model_validate({"id": own.pop("id", None)}).id
+        line_id = _read_id(own.pop("id", None))
         if space is not None and own.pop("space", space) != space:
             raise InvalidInput.of("space", f"must be {space}, as the command says, or left out")
         return {"id": line_id, **answer(own)}
@@ -65,6 +65,20 @@ def _answer_row(row: RawRow, answer: Answer, space: str | None) -> dict[str, Any
         return _reject(row, FieldProblem(error.field, error.message))
     except PRODUCT_ERRORS as error:
         return _reject(row, FieldProblem("row", str(error)))
+
+
+def _read_id(value: object) -> int | str:
+    """Return a line's id.
+
+    Raises:
+        InvalidInput: it is missing, or neither text nor a whole number.
+        ValidationError: its text cannot be stored.
+    """
+    if isinstance(value, str):
+        return LineId(id=value).id
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise InvalidInput.of("id", "is missing" if value is None else "must be text or a whole number")
 
 
 def _reject(row: RawRow, problem: FieldProblem) -> Rejection:

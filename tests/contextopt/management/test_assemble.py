@@ -19,7 +19,7 @@ from contextopt.management import base
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
 from contextopt.people.models import hash_key
-from tests.commands import Run, manage, shell_environment
+from tests.commands import Run, Write, manage, shell_environment
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 AS_OF = NOW.isoformat()
@@ -171,6 +171,24 @@ def test_queries_answer_one_line_each_and_name_the_bad_ones(
         (8, "space"),
     ]:
         assert f"rejected line {number}: {field}: " in err
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ({}, "is missing"),
+        ({"id": None}, "is missing"),
+        ({"id": {}}, "must be text or a whole number"),
+        ({"id": 1.5}, "must be text or a whole number"),
+        ({"id": True}, "must be text or a whole number"),
+        ({"id": "\0"}, "contains a NUL character, which cannot be stored"),
+    ],
+)
+def test_an_id_that_is_missing_or_wrong_is_named(
+    default_space: Space, run: Run, write: Write, line: Answer, fault: str
+) -> None:
+    code, out, err = run("assemble", "support", "--queries", write(json.dumps({**line, "query": "x"})))
+    assert (code, out, err) == (1, "", f"rejected line 1: id: {fault}\n")
 
 
 def test_queries_cost_the_same_statements_each(default_space: Space, run: Run, tmp_path: Path) -> None:
