@@ -33,7 +33,7 @@ class Command(ImportCommand):
     def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
         names: list[str] = options["files"]
         for name in names:
-            check_input(name)
+            check_input(name, folder_advice="import_markdown and import_git take folders")
         for name in names:
             with open_input(name) as stream:
                 label = readable(name) if len(names) > 1 else ""

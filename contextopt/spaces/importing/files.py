@@ -26,8 +26,10 @@ FORMATS: dict[str, "Format"] = {
 type Format = Literal["jsonl", "csv"]
 
 
-def check_input(name: str) -> None:
+def check_input(name: str, *, folder_advice: str = "") -> None:
     """Refuse an unusable file before another is imported. Don't open it, since a pipe opens only once.
+
+    `folder_advice` is what to do with a folder instead.
 
     Raises:
         UnusableSource: it is missing, is a folder, cannot be read, or is a closed standard input.
@@ -39,7 +41,7 @@ def check_input(name: str) -> None:
     if "\0" in name or not Path(name).exists():
         raise UnusableSource(f"{name!r} does not exist")
     if Path(name).is_dir():
-        raise UnusableSource(f"{name} is a folder; import_markdown and import_git take folders")
+        raise UnusableSource(f"{name} is a folder{folder_advice and f'; {folder_advice}'}")
     if not os.access(name, os.R_OK):
         raise UnusableSource(f"{name} cannot be read: permission denied")
 

@@ -43,3 +43,17 @@ def test_a_name_that_is_too_long_is_refused(command: str) -> None:
     with pytest.raises(CommandError, match="File name too long") as refused:
         call_command(command, "demo", "x" * 5_000)
     assert (refused.value.returncode, len(str(refused.value)) < 200) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["import_records", "demo"], "; import_markdown and import_git take folders"),
+        (["retry_delta"], ""),
+        (["filter_phase", "planning"], ""),
+    ],
+)
+def test_a_folder_in_place_of_a_file_is_refused(arguments: list[str], advice: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=f"is a folder{advice}$") as refused:
+        call_command(*arguments, str(tmp_path))
+    assert refused.value.returncode == 2
