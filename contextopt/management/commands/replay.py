@@ -22,7 +22,7 @@ class Command(ReportingCommand):
     help = (
         "Compute logged contexts again as they were then, from the records as they were, and compare them "
         "with the log. With other settings, show what they would have changed. Nothing is changed. Exits 1 "
-        "if a context comes out differently under its own settings, or was refused."
+        "if a context comes out differently under its own settings, was refused, or does not exist."
     )
     replayed = 0
 
@@ -45,14 +45,16 @@ class Command(ReportingCommand):
     def run(self, options: Mapping[str, Any]) -> int:
         data = _read_settings(options)
         team = team_of(options)
-        ids = _choose(team, options)
+        ids, unknown = _choose(team, options)
+        for one in unknown:
+            self.stderr.write(_no_assembly(one))
         progress = Progress(self.stderr)
-        failed = 0
+        failed = len(unknown)
         for assembly in read_contexts(team.pk, ids):
             try:
                 again = replay_assembly(assembly, data)
             except PRODUCT_ERRORS as error:
-                if len(ids) == 1:
+                if len(ids) + len(unknown) == 1:
                     raise
                 failed += 1
                 self.stderr.write(f"assembly {assembly.pk}: {error}")
@@ -91,12 +93,12 @@ def _read_settings(options: Mapping[str, Any]) -> ReplayIn:
     return data.model_copy(update={"settings": settings})
 
 
-def _choose(team: Team, options: Mapping[str, Any]) -> list[int]:
-    """Return the ids of the assemblies, in the order in which they are replayed.
+def _choose(team: Team, options: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """Return the ids of the assemblies in the order in which they are replayed, and the unknown ones.
 
     Raises:
         InvalidInput: neither ids nor a number are given, or both.
-        NotFound: the team has no such assembly.
+        NotFound: the team has none of the assemblies.
     """
     ids: list[int] = options["assemblies"]
     last: int | None = options["last"]
@@ -105,13 +107,17 @@ def _choose(team: Team, options: Mapping[str, Any]) -> list[int]:
     if last is not None:
         if not 1 <= last <= LAST_MAX:
             raise InvalidInput.of("--last", f"must be from 1 to {LAST_MAX:,}")
-        return last_contexts(team.pk, last)
+        return last_contexts(team.pk, last), []
     storable = [one for one in ids if one <= BIGINT_MAX]
     known = set(Assembly.objects.of(team).filter(pk__in=storable).values_list("pk", flat=True))
-    for one in ids:
-        if one not in known:
-            raise NotFound(f"There is no assembly {one}.")
-    return ids
+    unknown = [one for one in ids if one not in known]
+    if not known:
+        raise NotFound("\n".join(_no_assembly(one) for one in unknown))
+    return [one for one in ids if one in known], unknown
+
+
+def _no_assembly(number: int) -> str:
+    return f"There is no assembly {number}."
 
 
 def describe(again: Replay) -> str:

@@ -63,6 +63,12 @@ def test_a_difference_fails(logged: list[int], run: Run) -> None:
     assert ": differs (sha256" in out
 
 
+def test_unknown_ones_are_named_and_the_others_replayed(logged: list[int], run: Run) -> None:
+    code, out, err = run("replay", logged[0], 999_999, logged[0], logged[1], "--json")
+    assert (code, err) == (1, "There is no assembly 999999.\n")
+    assert [row["id"] for row in lines(out)] == [logged[0], logged[0], logged[1]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -75,6 +81,7 @@ def test_a_difference_fails(logged: list[int], run: Run) -> None:
         (["--last", "1", "--set", "max_records=0"], "--set max_records: must be at least 1"),
         (["--last", "1", "--config", "0"], "--config: must be at least 1"),
         (["999999"], "There is no assembly 999999."),
+        (["999998", "999999"], "There is no assembly 999998.\nThere is no assembly 999999."),
         (["99999999999999999999"], "There is no assembly 99999999999999999999."),
     ],
 )
