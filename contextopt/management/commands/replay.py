@@ -83,6 +83,8 @@ def _read_settings(options: Mapping[str, Any]) -> ReplayIn:
         name, equals, value = setting.partition("=")
         if not (name and equals):
             raise InvalidInput.of("--set", f"give NAME=VALUE, not {setting[:80]!r}")
+        if name in given:
+            raise InvalidInput.of(f"--set {name[:80]}", "is given twice")
         given[name] = int(value) if value.isdecimal() and len(value) < 10 else value or None
     try:
         settings = SettingsIn.model_validate(given)

@@ -80,6 +80,10 @@ def test_unknown_ones_are_named_and_the_others_replayed(logged: list[int], run: 
         (["--last", "1", "--set", "=3"], "--set: give NAME=VALUE"),
         (["--last", "1", "--set", "max_records=0"], "--set max_records: must be at least 1"),
         (["--last", "1", "--config", "0"], "--config: must be at least 1"),
+        (
+            ["--last", "1", "--set", "max_records=3", "--set", "max_records=4"],
+            "--set max_records: is given twice",
+        ),
         (["999999"], "There is no assembly 999999."),
         (["999998", "999999"], "There is no assembly 999998.\nThere is no assembly 999999."),
         (["99999999999999999999"], "There is no assembly 99999999999999999999."),
