@@ -16,9 +16,9 @@ def check_int(field: str, value: object, low: int, high: int) -> None:
     if type(value) is int and low <= value <= high:
         return
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidValue(field, f"must be a whole number from {low} to {high}")
+        raise InvalidValue(field, f"must be a whole number from {low:,} to {high:,}")
     if not low <= value <= high:
-        raise InvalidValue(field, f"must be from {low} to {high}, not {value}")
+        raise InvalidValue(field, f"must be from {low:,} to {high:,}, not {value:,}")
 
 
 def check_optional_int(field: str, value: object, low: int, high: int) -> None:

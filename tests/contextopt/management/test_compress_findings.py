@@ -92,9 +92,14 @@ def test_bad_input_is_named(run: Run, document: object, complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--budget", "0"), ("--budget", "99999999"), ("--encoding", "klingon")]
+    ("option", "value", "fault"),
+    [
+        ("--budget", "0", "must be from 20 to 200,000, not 0"),
+        ("--budget", "99999999", "must be from 20 to 200,000, not 99,999,999"),
+        ("--encoding", "klingon", ""),
+    ],
 )
-def test_bad_options_are_named(run: Run, option: str, value: str) -> None:
+def test_bad_options_are_named(run: Run, option: str, value: str, fault: str) -> None:
     code, out, err = run(analysis(ONE), option, value)
     assert (code, out) == (2, "")
-    assert err.startswith(f"{option}: ")
+    assert err.startswith(f"{option}: {fault}")
