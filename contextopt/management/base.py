@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from django.core.exceptions import ObjectDoesNotExist
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import IntegrityError, OperationalError, ProgrammingError
+from django.db.models import QuerySet
 from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 
@@ -35,6 +36,7 @@ INTERRUPTED = 130
 READER_GONE = 141
 ACTOR = "command"
 FILE_NAME_SHOWN = 80
+NAMES_SHOWN = 10
 # The disk is full, or the quota or the limit of a file's size is reached.
 WRITE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -216,9 +218,15 @@ def space_of(team: Team, slug: str, *, field: str = "SPACE") -> Space:
     space = Space.objects.of(team).filter(slug=slug).first()
     if space is not None:
         return space
-    known = list(Space.objects.of(team).values_list("slug", flat=True)[:10])
-    hint = f"; there are: {', '.join(known)}" if known else "; import_records creates one"
+    known = list_names(Space.objects.of(team).values_list("slug", flat=True))
+    hint = f"; there are: {known}" if known else "; import_records creates one"
     raise NotFound(f"{field}: there is no space {slug!r}{hint}")
+
+
+def list_names(names: QuerySet[Any, str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = names.count() - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def parse_input[Model: BaseModel](

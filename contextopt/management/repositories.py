@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contextopt.errors import InvalidInput
+from contextopt.management.base import list_names
 from contextopt.models import Repository, Team
 from contextopt.repositories.checkouts import Checkout, opened
 
@@ -34,8 +35,8 @@ def target(team: Team, text: str) -> Iterator[Target]:
             return
         text = named.folder
     elif not _is_folder(text):
-        known = list(Repository.objects.of(team).values_list("name", flat=True)[:10])
-        hint = f"; indexed are {', '.join(known)}" if known else ""
+        known = list_names(Repository.objects.of(team).values_list("name", flat=True))
+        hint = f"; indexed are {known}" if known else ""
         raise InvalidInput.of("REPO", f"{text!r} is neither a folder here nor an indexed repository{hint}")
     with opened(text) as checkout:
         found = Repository.objects.filter(team=team, folder=str(checkout.folder)).first()

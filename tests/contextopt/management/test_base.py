@@ -7,7 +7,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.models import Record
+from contextopt.models import Record, Repository, Team
+from tests.factories import make_space
 
 pytestmark = pytest.mark.django_db
 # A Latin-1 å, as a shell hands it on.
@@ -57,3 +58,19 @@ def test_a_folder_in_place_of_a_file_is_refused(arguments: list[str], advice: st
     with pytest.raises(CommandError, match=f"is a folder{advice}$") as refused:
         call_command(*arguments, str(tmp_path))
     assert refused.value.returncode == 2
+
+
+@pytest.mark.parametrize(("spaces", "end"), [(10, "s09"), (12, "s09 and 2 more")])
+def test_names_that_are_left_out_are_counted(spaces: int, end: str) -> None:
+    team = Team.objects.ensure_default()
+    for number in range(spaces):
+        make_space(team, f"s{number:02}")
+    with pytest.raises(CommandError, match=f"there are: s00, s01, .*, {end}$"):
+        call_command("assemble", "nosuch")
+
+
+def test_repositories_that_are_left_out_are_counted() -> None:
+    team = Team.objects.ensure_default()
+    Repository.objects.bulk_create(Repository(team=team, name=f"r{number:02}") for number in range(12))
+    with pytest.raises(CommandError, match=r"indexed are r00, r01, .* and 2 more$"):
+        call_command("relevant_files", "nosuch", "--task", "x")
