@@ -8,6 +8,7 @@ import errno
 import json
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,8 @@ from django.db.models import QuerySet
 from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.errors import PRODUCT_ERRORS, InvalidInput, NotFound
+from contextopt.engine.text.errors import EngineError, InvalidValue
+from contextopt.errors import ContextoptError, InvalidInput, NotFound
 from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems, has_surrogate
 from contextopt.locks import is_about_deleted
@@ -37,6 +38,7 @@ READER_GONE = 141
 ACTOR = "command"
 FILE_NAME_SHOWN = 80
 NAMES_SHOWN = 10
+FIELD_IN_TEXT = re.compile(r"""(?<![\w'"/.-])[a-z]+(?:_[a-z]+)+(?![\w'"/-])""")
 # The disk is full, or the quota or the limit of a file's size is reached.
 WRITE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -141,9 +143,14 @@ class ReportingCommand(BaseCommand):
             check_arguments(self.parser, options)
             return self.run(options)
         except InvalidInput as error:
-            lines = [f"{self._named(problem.field)}: {problem.message}" for problem in error.problems]
+            lines = [
+                f"{self._named(problem.field)}: {self._in_options(problem.message)}"
+                for problem in error.problems
+            ]
             raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
-        except PRODUCT_ERRORS as error:
+        except EngineError as error:
+            raise CommandError(self._in_options(str(error)), returncode=UNUSABLE) from error
+        except ContextoptError as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
         except OSError as error:
             # A name that is too long, for example. Other failures of the system are ours.
@@ -157,7 +164,14 @@ class ReportingCommand(BaseCommand):
         if field == WHOLE_INPUT:
             return "FILE"
         option = option_name(field, {})
-        return option if option in self.parser._option_string_actions else field
+        if option in self.parser._option_string_actions:
+            return option
+        options = {action.dest: action.option_strings for action in self.parser._actions}
+        return next(iter(options.get(field.split(".")[0], ())), field)
+
+    def _in_options(self, message: str) -> str:
+        """Name the fields in a message by the options that give them. Quoted text is the caller's."""
+        return FIELD_IN_TEXT.sub(lambda found: self._named(found[0]), message)
 
 
 def check_arguments(parser: CommandParser, options: Mapping[str, Any]) -> None:

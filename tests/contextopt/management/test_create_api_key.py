@@ -43,8 +43,8 @@ def test_without_limits(default_team: Team) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--space", "nowhere"], "spaces: there is no space 'nowhere'"),
-        (["--space", "docs", "--scope", "admin"], "cannot limit a key with scope admin"),
+        (["--space", "nowhere"], "^--space: there is no space 'nowhere'"),
+        (["--space", "docs", "--scope", "admin"], "^--space: cannot limit a key with scope admin"),
         (["--requests-per-minute", "0"], "--requests-per-minute: must be at least 1"),
         (["--requests-per-minute", "many"], "--requests-per-minute: must be a whole number"),
     ],
