@@ -12,6 +12,7 @@ from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import is_reached, within_spaces
+from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
@@ -147,7 +148,7 @@ class EvaluatedOut(TypedDict):
     tokens: int
     empty: bool
     records: list[ExpectedOut]
-    warnings: list[str]
+    warnings: list[WarningJson]
 
 
 class EvaluatedPage(TypedDict):

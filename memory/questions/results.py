@@ -6,6 +6,15 @@ from typing import Any, TypedDict
 
 from django.db.models import QuerySet
 
+from contextopt.engine.prompts.warnings import (
+    BUDGET_TOO_SMALL,
+    EMPTY_WINDOW,
+    NOT_EMBEDDED,
+    NOTHING_RELEVANT,
+    ContextWarning,
+    WarningJson,
+    warnings_json,
+)
 from memory.questions.measures import OutcomeJson
 from memory.questions.models import EvaluatedQuestion, Evaluation
 
@@ -17,6 +26,14 @@ MISSES = {
     "deleted": "deleted",
     "purged": "purged",
 }
+
+MESSAGES = {
+    EMPTY_WINDOW: "No record is in the date window.",
+    NOTHING_RELEVANT: "No record seems to be about the question, so the answer may not be in the space.",
+    BUDGET_TOO_SMALL: "The context budget is too small for any record.",
+    NOT_EMBEDDED: "The question or some records are not embedded, so they were matched by words only.",
+}
+"""General messages of a context's warnings, because evaluations store only the codes."""
 
 
 class ResultJson(TypedDict):
@@ -31,7 +48,7 @@ class ResultJson(TypedDict):
     tokens: int
     empty: bool
     records: list[OutcomeJson]
-    warnings: list[str]
+    warnings: list[WarningJson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +81,13 @@ class QuestionResult:
             "tokens": self.tokens,
             "empty": self.is_empty,
             "records": list(self.outcomes),
-            "warnings": list(self.warning_codes),
+            "warnings": warnings_json(map(read_warning, self.warning_codes)),
         }
+
+
+def read_warning(code: str) -> ContextWarning:
+    """Return the warning with a stored code. A code of another version is its own message."""
+    return ContextWarning(code, MESSAGES.get(code, code))
 
 
 def result_rows(evaluation: Evaluation) -> QuerySet[EvaluatedQuestion]:

@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 
+from contextopt.engine.prompts.warnings import INSUFFICIENT
 from contextopt.models import Assembly, Record, Space
 from memory.models import Evaluation, QuestionSet
+from memory.questions.results import read_warning
 from tests.commands import Run
+from tests.factories import make_key
 from tests.memory.questions.conftest import ASKED, SAID_AT, TALK, make_talk
 
 LINES = [
@@ -50,6 +54,27 @@ def test_imports_and_evaluates(run: Run, spoken: Space, tmp_path: Path) -> None:
     assert (first["id"], first["query"], first["recall"]) == ("q1", ASKED[0][1], 1.0)
     assert first["records"][0]["external_id"] == "D1:1"
     assert not Assembly.objects.exists()
+
+
+def test_warnings_are_objects_in_the_command_and_the_api(
+    run: Run, spoken: Space, tmp_path: Path, client: Client
+) -> None:
+    run("import_questions", spoken.slug, write(tmp_path / "q.jsonl", LINES[:1]))
+    _, out, _ = run("evaluate", spoken.slug, "--context-tokens", "1", "--json")
+    message = "The context budget is too small for any record."
+    warning = {"code": "budget_too_small", "message": message, "remedy": None}
+    assert json.loads(out)["per_question"][0]["warnings"] == [warning]
+    _, secret = make_key(spoken.team)
+    found = client.get(
+        f"/api/v1/evaluations/{Evaluation.objects.get().pk}/questions",
+        headers={"Authorization": f"Bearer {secret}"},
+    )
+    assert found.json()["items"][0]["warnings"] == [warning]
+
+
+@pytest.mark.parametrize("code", sorted(INSUFFICIENT))
+def test_every_code_of_an_evaluation_has_a_message(code: str) -> None:
+    assert read_warning(code).message.endswith(".")
 
 
 def test_the_exit_code_says_whether_the_minimum_is_reached(run: Run, spoken: Space, tmp_path: Path) -> None:
