@@ -160,6 +160,13 @@ window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
+/* Back and reload: the browser fills the fields in only after the page has asked for what they describe. */
+window.addEventListener("pageshow", () => {
+  const [visit] = performance.getEntriesByType("navigation");
+  if (visit?.type === "navigate") return;
+  for (const form of document.querySelectorAll("[data-refills]")) htmx.trigger(form, "refilled");
+});
+
 /* A secret is shown once: going back to its page must not bring it back. */
 window.addEventListener("pagehide", () => {
   for (const secret of document.querySelectorAll(".secret, [data-secret]")) secret.remove();

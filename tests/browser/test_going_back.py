@@ -1,0 +1,41 @@
+"""The browser's Back: pages show what their fields say, and each filter is one step."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Assembly, Space, Team
+from tests import factories
+from tests.browser.conftest import DESK
+
+QUESTION = "Why is the queue stuck?"
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    made = factories.make_space(team)
+    factories.make_record(made, title="Queue stuck after the deploy", date=datetime.now(UTC))
+    return made
+
+
+def test_the_preview_answers_the_question_that_back_restores(
+    space: Space, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(**DESK)
+    page.goto(f"/spaces/{space.slug}/")
+    whys = page.get_by_role("heading", name="Why these records")
+    page.get_by_label("Question").fill(QUESTION)
+    page.get_by_role("button", name="Preview", exact=True).click()
+    expect(whys).to_be_visible()
+    page.get_by_role("button", name="Assemble").click()
+    expect(page.get_by_role("heading", name="Assembly")).to_be_visible()
+
+    page.go_back()
+    expect(page.get_by_label("Question")).to_have_value(QUESTION)
+    expect(whys).to_be_visible()
+    page.get_by_role("button", name="Assemble").click()
+    expect(page.get_by_role("heading", name="Assembly")).to_be_visible()
+    asked = [row.payload.request["query"] for row in Assembly.objects.select_related("payload")]
+    assert asked == [QUESTION] * 2
