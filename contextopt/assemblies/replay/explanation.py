@@ -104,18 +104,12 @@ def explain_record(assembly: Assembly, record: Record) -> Explanation:
     case = _Case(assembly, payload, record, read_config(payload.config), payload.entries)
     named = next((entry for entry in case.entries if entry["id"] == record.pk), None)
     if named is not None:
-        return case.explain_named(named, _ranked(case.entries), named["parts"] or None)
+        return case.explain_named(named, case.ranked(), named["parts"] or None)
     try:
         material = load_material(assembly)
     except NotReplayable:
         material = None
     return case.explain_unnamed(material)
-
-
-def _ranked(entries: Sequence[EntryJson]) -> list[_Place]:
-    """Return the named candidates in rank order; a duplicate may outrank those that were kept."""
-    best_first = sorted(entries, key=lambda entry: (entry["pinned"], entry["score"]), reverse=True)
-    return [_Place(entry["id"], entry["tokens"], entry["duplicate_of"] is not None) for entry in best_first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +122,19 @@ class _Case:
     config: ContextConfig
     entries: list[EntryJson]
 
+    def ranked(self) -> list[_Place]:
+        """Return the named candidates in rank order; a duplicate may outrank those that were kept."""
+        best_first = sorted(
+            self.entries, key=lambda entry: (self._is_first(entry), entry["score"]), reverse=True
+        )
+        return [
+            _Place(entry["id"], entry["tokens"], entry["duplicate_of"] is not None) for entry in best_first
+        ]
+
+    def _is_first(self, entry: EntryJson) -> bool:
+        """Return whether it is pinned in a stage that takes pinned records first."""
+        return entry["pinned"] and self.config.stage != LAST_RECORDS_STAGE
+
     def explain_named(
         self, entry: EntryJson, ranked: Sequence[_Place], parts: dict[str, float] | None
     ) -> Explanation:
@@ -137,6 +144,8 @@ class _Case:
         over = self._over_tokens(ranked[: place + 1]) if step == Step.OVER_BUDGET else None
         of = self.assembly.records_filtered
         ranks = f"Ranked {place + 1:,} of {of:,}."
+        if self._is_first(entry):
+            ranks += " It is pinned, and pinned records come first."
         return Explanation(
             self.record,
             step,
