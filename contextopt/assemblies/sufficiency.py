@@ -127,18 +127,44 @@ class Emptiness:
         records = "the only record" if count == 1 else f"any of the {count:,} records"
         message = (
             f"The context budget of {allocation.context:,} tokens is too small for {records}: the best "
-            f"one needs {best:,} tokens, plus {own:,} for the space's name and description."
+            f"one needs {best:,} tokens, plus {own:,} for the space's name and description.{self._cause()}"
         )
         return ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(own + best))
 
+    def _cause(self) -> str:
+        """Say which parts of the prompt took tokens of the context's share; an empty text if none did."""
+        share, context = self.config.context_share(self.config.stage), self.outcome.allocation.context
+        if context >= share:
+            return ""
+        taken = [
+            f"the {part} is {over:,} {'token' if over == 1 else 'tokens'} over its share of {own:,}"
+            for part, own, over in self._excesses()
+            if over
+        ]
+        reason = " and ".join(taken) or f"the total is limited to {self.outcome.allocation.total:,}"
+        return f" {context:,} of its {share:,} tokens are left, because {reason}."
+
+    def _excesses(self) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
+        """Return the share of system and history, and by how many tokens each exceeds it."""
+        config, allocation = self.config, self.outcome.allocation
+        return (
+            ("system text", config.system_tokens, max(0, allocation.system - config.system_tokens)),
+            ("history", config.history_tokens, max(0, allocation.history - config.history_tokens)),
+        )
+
     def _larger_budget(self, needed: int) -> Remedy | None:
         """Return the setting to raise: the context's share, or the total if other parts used it up."""
-        stage, allocation = self.config.stage, self.outcome.allocation
-        if needed <= self.config.context_share(stage):
-            total = allocation.total + _rounded_up(needed - allocation.context)
+        config, stage, allocation = self.config, self.config.stage, self.outcome.allocation
+        excess = sum(over for _, _, over in self._excesses())
+        if needed <= config.context_share(stage):
+            # Less than nothing may be left for the context.
+            shares = config.system_tokens + config.history_tokens + config.response_tokens
+            room = allocation.context or allocation.total - shares - excess
+            total = allocation.total + _rounded_up(needed - room)
             return Remedy("total_tokens", total, f"Raise the total to {total:,} tokens")
         name = "stage3_context_tokens" if stage == LAST_RECORDS_STAGE else "context_tokens"
-        tokens = _rounded_up(needed)
+        # Without a fixed total, what exceeds its share is taken from the raised share too.
+        tokens = _rounded_up(needed + (excess if config.total_tokens is None else 0))
         if tokens > MAX_PART_TOKENS:
             return None
         return Remedy(name, tokens, f"Raise the context budget to {tokens:,} tokens")

@@ -12,6 +12,7 @@ from contextopt.engine.prompts.warnings import ContextWarning, Remedy
 from contextopt.models import Assembly, AssemblyPayload, Record, Space
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.configs import publish_settings
 from tests.factories import NOW, make_assembly, make_record
 
 LONG_AGO = NOW - timedelta(days=400)
@@ -142,6 +143,25 @@ def test_a_long_system_prompt_leaves_a_total_to_raise(space: Space) -> None:
     assert warning.remedy is not None
     assert warning.remedy.setting == "total_tokens"
     assert apply(space, warning.remedy, **settings).stats.records_included == 1
+
+
+@pytest.mark.parametrize("context_tokens", [30, 300])
+def test_a_long_history_is_named_as_the_cause(space: Space, context_tokens: int) -> None:
+    make_record(space)
+    settings = {"context_tokens": context_tokens, "system_tokens": 0, "history_tokens": 1_312}
+    warning = only_warning(make_assembly(space, **settings))
+    assert warning.message.startswith("The context budget of 0 tokens is too small for the only record")
+    cause = "because the history is 312 tokens over its share of 1,000."
+    assert warning.message.endswith(f" 0 of its {context_tokens} tokens are left, {cause}")
+    assert apply(space, warning.remedy, **settings).stats.records_included == 1
+
+
+def test_a_total_without_room_is_named_as_the_cause(space: Space) -> None:
+    make_record(space)
+    publish_settings(space=space, created_by="test", total_tokens=2_805)
+    warning = only_warning(make_assembly(space))
+    assert warning.message.endswith(" 5 of its 2,000 tokens are left, because the total is limited to 2,805.")
+    assert apply(space, warning.remedy).stats.records_included == 1
 
 
 def test_what_holds_a_record_or_has_none_is_not_warned_about(space: Space) -> None:

@@ -43,6 +43,14 @@ def test_unchanged_it_is_the_same(owner_client: Client, made: int) -> None:
     assert "semantic_weight" not in html
 
 
+def test_a_budget_without_room_names_cause_and_remedy(owner_client: Client, space: Space) -> None:
+    make_record(space)
+    made = make_assembly(space, system_tokens=0, history_tokens=1_312)
+    html = html_of(owner_client, url_of(made.id or 0, "context_tokens=30"))
+    assert "the history is 312 tokens over its share of 1,000" in html
+    assert "Raise the context budget to 400 tokens." in html
+
+
 def test_both_sides_show_placement_and_cost(owner_client: Client, space: Space, made: int) -> None:
     request = {"as_of": NOW, "conversation": "c-1", "system_tokens": 2_000, "model": "claude-sonnet-4-5"}
     make_assembly(space, placement="system", max_records=10, **request)
