@@ -1,4 +1,4 @@
-// Keyboard shortcuts of Review. The page names the keys: data-key clicks, data-focus-key focuses. app.js defines TYPING.
+// Keyboard shortcuts and drafts of Review. The page names the keys: data-key clicks, data-focus-key focuses. app.js defines TYPING.
 "use strict";
 
 const ITS_OWN_ENTER = "a, button, summary";
@@ -28,3 +28,31 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !isSend && event.target.closest(ITS_OWN_ENTER)) return;
   if (/^([1-6jknru]|Enter)$/.test(event.key) && press(event.key)) event.preventDefault();
 });
+
+/* A verdict that is not saved stays in this tab as a draft, so that an item can be skipped and judged later. */
+const draftKey = (form) => `draft:${form.getAttribute("action")}`;
+
+function keepDraft(form) {
+  const data = [...new FormData(form)].filter(([name]) => name !== "csrfmiddlewaretoken");
+  sessionStorage.setItem(draftKey(form), JSON.stringify(data));
+}
+
+function restoreDraft() {
+  const form = document.getElementById("verdict-form");
+  const draft = form && JSON.parse(sessionStorage.getItem(draftKey(form)));
+  if (!draft) return;
+  form.elements.note.value = draft.find(([name]) => name === "note")[1];
+  for (const box of [...form.elements].filter(({ type }) => type === "radio" || type === "checkbox")) {
+    box.checked = draft.some(([name, value]) => name === box.name && value === box.value);
+  }
+}
+
+document.addEventListener("input", ({ target }) => {
+  if (target.form?.id === "verdict-form") keepDraft(target.form);
+});
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const form = detail.requestConfig.elt;
+  if (form.id === "verdict-form" && detail.xhr.status < 400) sessionStorage.removeItem(draftKey(form));
+});
+document.addEventListener("htmx:afterSwap", restoreDraft);
+restoreDraft();

@@ -125,3 +125,24 @@ def test_a_key_at_once_after_the_last_loads_no_page(
     page.keyboard.press("j")
     expect(page).to_have_url(re.compile(rf"/review/{queue[2].pk}/$"))
     assert page.evaluate("window.isSamePage")
+
+
+def test_a_skipped_item_keeps_its_draft(queue: list[ReviewItem], open_page: Callable[..., Page]) -> None:
+    page = open_page(**DESK)
+    page.goto(f"/review/{queue[0].pk}/")
+    page.keyboard.press("2")
+    page.get_by_label("Note").fill("The runbook is cut.")
+    page.get_by_label("The verdict is about Runbook, day 1").check()
+    page.get_by_role("button", name="Skip").click()
+    expect(page).to_have_url(re.compile(rf"/review/{queue[1].pk}/$"))
+    expect(page.get_by_label("Note")).to_have_value("")
+    page.keyboard.press("k")
+    expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
+    expect(page.get_by_label("Note")).to_have_value("The runbook is cut.")
+    expect(page.get_by_label("Context cut too short")).to_be_checked()
+    expect(page.get_by_label("The verdict is about Runbook, day 1")).to_be_checked()
+
+    # A saved verdict leaves no draft behind.
+    page.get_by_role("button", name="Save and next").click()
+    expect(page.locator("#toasts .toast")).to_contain_text("Saved: ")
+    assert page.evaluate("Object.keys(sessionStorage).filter(key => key.startsWith('draft:'))") == []
