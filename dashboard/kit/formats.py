@@ -1,5 +1,6 @@
 """Formats numbers and reasons for pages."""
 
+import math
 from decimal import Decimal
 
 MINUS = "\N{MINUS SIGN}"
@@ -72,8 +73,16 @@ def signed(value: float | None, digits: int = 0) -> str:
     return f"{'+' if value > 0 else MINUS}{text}"
 
 
+def percentage(value: float | None, digits: int = 0) -> str:
+    """Return a percentage without its sign. One below 100 is never rounded up to 100."""
+    if value is not None and abs(value) < 100 <= round(abs(value), digits):
+        scale = 10 ** (digits + 1)
+        value, digits = math.trunc(value * scale) / scale, digits + 1
+    return decimals(value, digits)
+
+
 def percent(rate: float | None, digits: int = 0) -> str:
-    return NONE if rate is None else f"{rate * 100:z,.{digits}f} %".replace("-", MINUS)
+    return NONE if rate is None else f"{percentage(rate * 100, digits)} %"
 
 
 def decimals(value: float | None, digits: int = 2) -> str:

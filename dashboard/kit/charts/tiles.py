@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.kit.formats import NONE, compact, decimals, percent, whole
+from dashboard.kit.formats import NONE, compact, decimals, percent, percentage
 
 type Wish = Literal["lower", "higher", "none"]
 
@@ -48,7 +48,7 @@ class SavingCard:
 
 
 def points(rate: float | None) -> str:
-    return NONE if rate is None else whole(rate * 100)
+    return NONE if rate is None else percentage(rate * 100)
 
 
 def in_points(rate: float) -> str:

@@ -14,7 +14,7 @@ from contextopt.agents.models import COMPARED_TOKENS
 from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
 from contextopt.models import Action, Attempt, AttemptState, Task
 from dashboard.kit.charts.shapes import Bar, Segment, saving_bar, stack_parts
-from dashboard.kit.charts.tiles import Change, Tile
+from dashboard.kit.charts.tiles import Change, Tile, points
 from dashboard.kit.diffs import Run, colour_diff
 from dashboard.kit.formats import NONE, compact, decimals, percent, whole
 
@@ -132,7 +132,7 @@ def summarise(attempts: QuerySet[Attempt]) -> RetrySummary:
 def build_retry_tiles(found: RetrySummary) -> list[Tile]:
     total = found.total
     saved, magnitude = compact(total.saved_tokens) if total.full_tokens else (NONE, "")
-    share = NONE if total.rate is None else whole(total.rate * 100)
+    share = points(total.rate)
     rest = Change("", "")
     each = decimals(total.attempts / found.tasks if found.tasks else None, 1)
     return [

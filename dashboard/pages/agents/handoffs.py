@@ -12,7 +12,7 @@ from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
 from contextopt.engine.briefs.compression import MANY_CRITICAL, OPEN_DECISIONS
 from contextopt.models import BriefState, Decision, Finding, HandoffPhase, PhaseCompression, Task
 from dashboard.kit.charts.shapes import Bar, saving_bar
-from dashboard.kit.charts.tiles import Change, Tile
+from dashboard.kit.charts.tiles import Change, Tile, points
 from dashboard.kit.diffs import Run
 from dashboard.kit.formats import reason_words, whole
 
@@ -295,7 +295,7 @@ def build_handoff_tiles(status: TaskStatus) -> list[Tile]:
         Tile("findings", "Findings", whole(len(status.findings)), "", rest, f"{whole(tokens)} tokens"),
         Tile("handed", "Handed on", whole(after) if handed else "–", "", rest, f"of {whole(before)} tokens"),
         Tile(
-            "share", "Share saved", "–" if rate is None else whole(rate * 100), "%" if handed else "", rest,
+            "share", "Share saved", points(rate), "%" if handed else "", rest,
             "by briefs and critical findings",
         ),
         Tile("critical", "Critical", whole(critical), "", rest, f"open decisions: {whole(undecided)}"),

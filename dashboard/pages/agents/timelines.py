@@ -19,7 +19,7 @@ from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.models import Assembly, Task
 from dashboard.kit.access import TeamRequest, get_task, team_page
-from dashboard.kit.formats import whole
+from dashboard.kit.formats import percentage, whole
 from dashboard.kit.pages import render_page
 from dashboard.pages.agents.marks import build_sections, draw_account
 
@@ -147,5 +147,5 @@ def _compared_words(account: Account) -> str:
 def saved_words(total: Account) -> str:
     """Return the saving as a sentence, or the cost if there is none."""
     saved = total.saved_tokens or 0
-    share = "" if total.saved_percent is None else f" ({whole(abs(total.saved_percent))} %)"
+    share = "" if total.saved_percent is None else f" ({percentage(abs(total.saved_percent))} %)"
     return f"{'Saved' if saved >= 0 else 'Cost'}: {whole(abs(saved))} tokens{share}"

@@ -40,6 +40,22 @@ def test_nothing_is_never_less_than_nothing() -> None:
     assert percent(-0.02) == "\N{MINUS SIGN}2 %"
 
 
+@pytest.mark.parametrize(
+    ("rate", "digits", "words"),
+    [
+        (1, 0, "100 %"),
+        (1 - 103 / 21_191, 0, "99.5 %"),
+        (0.99999, 0, "99.9 %"),
+        (-0.996, 0, "\N{MINUS SIGN}99.6 %"),
+        (0.99999, 1, "99.99 %"),
+        (0.994, 0, "99 %"),
+        (1.004, 0, "100 %"),
+    ],
+)
+def test_not_quite_all_is_never_all(rate: float, digits: int, words: str) -> None:
+    assert percent(rate, digits) == words
+
+
 def test_actors_and_actions_in_words() -> None:
     assert [*map(actor_words, ("user:ann", "key:ci", "demo", ""))] == ["ann", "key ci", "demo", ""]
     assert [*map(action_words, ("key.created", "config.drafted"))] == ["Key created", "Draft config saved"]
