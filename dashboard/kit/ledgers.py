@@ -79,10 +79,10 @@ def read_ledger(
     titles: dict[int, Titled],
 ) -> list[LedgerRow]:
     """Return the ledger's rows in rank order."""
-    weights = weights_of(config)
+    weights, origins = weights_of(config), _weight_origins(config)
     lines, best = frozenset(rendered), _best_score(entries, weights)
     return [
-        _row(rank, entry, weights, best, lines, titles)
+        _row(rank, entry, weights, origins, best, lines, titles)
         for rank, entry in enumerate(entries[:LEDGER_ROWS], start=1)
     ]
 
@@ -109,10 +109,21 @@ def weights_of(config: Mapping[str, Any]) -> dict[str, float]:
     return {**weights, "neighbour": matched, "topic": topic}
 
 
+def _weight_origins(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return how the weights that are no settings come from settings."""
+    weights, share = weights_of(config), decimals(float(config.get("neighbour_share") or 0))
+    matched = f"meaning {decimals(weights['semantic'])} + words {decimals(weights['lexical'])}"
+    return {
+        "neighbour": f" ({matched}; the part includes the neighbour share of {share})",
+        "topic": f" ({TOPIC_WEIGHT} × neighbour share {share} × ({matched}))",
+    }
+
+
 def _row(
     rank: int,
     entry: EntryJson,
     weights: dict[str, float],
+    origins: dict[str, str],
     best: float,
     lines: frozenset[int],
     titles: dict[int, Titled],
@@ -135,8 +146,8 @@ def _row(
         reason=_reason(entry, titles),
         line=f"line-{entry['id']}" if entry["id"] in lines else "",
         sum=tuple(
-            f"{_part_name(name)}: {decimals(value)} of 10 × weight {decimals(weights[name])} = "
-            f"{decimals(value * weights[name])}"
+            f"{_part_name(name)}: {decimals(value)} of 10 × weight {decimals(weights[name])}"
+            f"{origins.get(name, '')} = {decimals(value * weights[name])}"
             for name, value in parts.items()
             if value * weights[name]
         ),
