@@ -126,18 +126,18 @@ def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
     context = {
         "backtest": found,
         "figures": figures,
-        "headline": headline(figures),
         "tiles": tiles_of(figures, costs_of(found)),
     }
     if not request.htmx:
-        changes = _changes(found)
+        changes, proofs = _changes(found), read_version_proofs(found.space, found.config)
         context |= _rows(request, found) | {
             "changes": changes_between(found.space.configs.active().get(), found.config),
             "charts": {"changes": changes_figure(changes).to_plotly_json()},
             "fewer": sum(change < 0 for change in changes),
             "unchanged": changes.count(0),
             "space": found.space,
-            "proofs": read_version_proofs(found.space, found.config),
+            "proofs": proofs,
+            "headline": headline(figures, proofs.rows),
         }
     return render_page(request, TEMPLATE, context, partials=("progress",))
 

@@ -1,20 +1,26 @@
 """The headline and the tiles of a backtest, from its figures."""
 
+from collections.abc import Sequence
+
 from contextopt.engine.wording import plural
 from dashboard.kit.charts.tiles import Change, Tile
 from dashboard.kit.formats import NONE, money, percent, whole
+from dashboard.pages.spaces.proofs import Proof
 from memory.backtests.costs import BacktestCosts
 from memory.backtests.figures import BacktestFigures
+from memory.models import Evaluation
 
 # Changes below half a per cent are none.
 NO_CHANGE = 0.005
 
 
-def headline(figures: BacktestFigures) -> str:
-    """Say in one sentence what the version would do."""
-    if not figures.replayed:
-        return "No context could be replayed"
-    return f"{_tokens(figures)}{_evidence(figures)}"
+def headline(figures: BacktestFigures, proofs: Sequence[Proof] = ()) -> str:
+    """Say what the version would do: to the contexts, and to recall on the question sets."""
+    replayed = (
+        f"{_tokens(figures)}{_evidence(figures)}" if figures.replayed else "No context could be replayed"
+    )
+    recall = _recall([proof for proof in proofs if proof.is_compared])
+    return f"{replayed}. {recall}" if recall else replayed
 
 
 def _tokens(figures: BacktestFigures) -> str:
@@ -31,6 +37,35 @@ def _evidence(figures: BacktestFigures) -> str:
     if gained == 0:
         return ", and the same evidence kept"
     return ", and more evidence kept" if gained > 0 else ", but less evidence kept"
+
+
+def _recall(compared: Sequence[Proof]) -> str:
+    """Say how recall changes over all questions; an empty text if no set was evaluated under both."""
+    before = _mean_recall([proof.before for proof in compared])
+    after = _mean_recall([proof.draft for proof in compared])
+    if before is None or after is None:
+        return ""
+    sets = "the question set" if len(compared) == 1 else f"{len(compared)} question sets"
+    was, now = percent(before, 1), percent(after, 1)
+    change = f"stays at {now}" if was == now else f"goes from {was} to {now}"
+    return f"Recall on {sets} {change}{_minimum(compared)}"
+
+
+def _mean_recall(evaluations: Sequence[Evaluation | None]) -> float | None:
+    rated = [(one.recall, one.questions) for one in evaluations if one and one.recall is not None]
+    questions = sum(count for _, count in rated)
+    return sum(recall * count for recall, count in rated) / questions if questions else None
+
+
+def _minimum(compared: Sequence[Proof]) -> str:
+    """Say whether each set's minimum is reached; an empty text if none has one."""
+    limits = [proof for proof in compared if proof.question_set.min_recall is not None]
+    if not limits:
+        return ""
+    below = [proof for proof in limits if proof.is_below]
+    if not below:
+        return f" and reaches the minimum{'s' * (len(limits) > 1)}"
+    return f", below the minimum of “{below[0].question_set.name}”"
 
 
 def tiles_of(figures: BacktestFigures, costs: BacktestCosts) -> list[Tile]:

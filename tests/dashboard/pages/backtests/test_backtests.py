@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.assemblies.purge import purge_record
 from dashboard.kit.formats import money, percent
 from dashboard.models import ModelPrice
+from dashboard.pages.spaces.proofs import begin_version_proofs
 from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.costs import costs_of
 from memory.backtests.figures import figures_of
@@ -83,6 +84,27 @@ def test_shows_figures_rows_and_the_changed_settings(owner_client, space, asked,
     for row in found.rows.all():
         assert f"/assemblies/{row.assembly_id}/what-if/?config={draft.version}" in html
         assert f"{row.tokens_before} → {row.tokens_after}" in html
+
+
+@pytest.mark.parametrize(
+    ("recall", "minimum", "words"),
+    [
+        (1.0, None, "stays at 100.0 %<"),
+        (0.4, None, "goes from 100.0 % to 40.0 %<"),
+        (0.4, 0.4, "goes from 100.0 % to 40.0 % and reaches the minimum<"),
+        (0.4, 0.5, "goes from 100.0 % to 40.0 %, below the minimum of “Small talk”<"),
+    ],
+)
+def test_the_headline_names_the_recall_on_question_sets(
+    owner_client, space, asked, draft, recall, minimum, words
+) -> None:
+    questions = make_questions(space)
+    set_minimum(question_set=questions, min_recall=minimum, actor="test")
+    found = run(space, draft)
+    assert "Recall on the question set" not in html_of(owner_client, f"/backtests/{found.pk}/")
+    (proof,) = begin_version_proofs(space, draft, "test").rows
+    questions.evaluations.filter(pk=proof.draft.pk).update(recall=recall)
+    assert f". Recall on the question set {words}" in html_of(owner_client, f"/backtests/{found.pk}/")
 
 
 def island_of(html: str) -> tuple[list, list]:
