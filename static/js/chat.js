@@ -32,4 +32,11 @@
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     if (follows && (detail.target === thread || detail.target.matches(".turn"))) showNewest("smooth");
   });
+
+  // After sending, also by the button and if the message was refused, one goes on writing.
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    if (detail.requestConfig.elt.id === "composer") {
+      document.querySelector("#composer textarea").focus({ preventScroll: true });
+    }
+  });
 })();

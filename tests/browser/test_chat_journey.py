@@ -12,7 +12,7 @@ from contextopt import tasks
 from contextopt.models import Author, Message, Space, Team
 from memory.models import Vote
 from tests import factories
-from tests.browser.conftest import FITS, PHONE
+from tests.browser.conftest import DESK, FITS, PHONE
 from tests.model_server import ModelServer, refused
 
 ANSWER = "Restart the workers one at a time.\n\nThe old lock goes with the last of them."
@@ -53,8 +53,9 @@ def test_from_a_dead_endpoint_to_a_vote(
     field = page.get_by_label("Message", exact=True)
     field.fill("Why is the queue stuck?")
     field.press("Enter")
-    expect(page).to_have_url(re.compile(r"/chat/\d+/$"))
+    expect(page).to_have_url(re.compile(r"/chat/\d+/#id_text$"))
     expect(page.locator(".waiting .tag")).to_have_text("sending")
+    expect(field).to_be_focused()
     tasks.send_messages()
     expect(page.locator(".waiting .tag")).to_have_text("queued")
     expect(page.locator(".waiting")).to_contain_text("The model endpoint answered 503.")
@@ -198,3 +199,27 @@ def test_the_newest_turn_is_in_sight_and_who_reads_above_is_left_there(
     page.goto("/chat/")
     page.goto(f"/chat/{conversation.pk}/#turn-{turns[5].reply_to_id}")
     assert page.locator(f"#turn-{turns[5].reply_to_id}").bounding_box()["y"] < 300
+
+
+def test_a_message_that_is_too_long_is_refused_and_the_focus_stays(
+    llm: ModelServer, space: Space, open_page: Callable[..., Page]
+) -> None:
+    conversation = factories.make_conversation(space)
+    page = open_page(**DESK)
+    page.goto(f"/chat/{conversation.pk}/")
+    field = page.get_by_label("Message", exact=True)
+    send = page.get_by_role("button", name="Send")
+    field.fill("x" * 100_001)
+    send.click()
+    expect(page.locator("#composer")).to_contain_text("at most 100000 characters (it has 100001)")
+    expect(field).to_be_focused()
+    field.fill("word " * 5_000)
+    send.click()
+    expect(page.locator("#composer")).to_contain_text(
+        re.compile(r"The message is too long by [\d,]+ tokens\.")
+    )
+    expect(field).to_be_focused()
+    field.fill("Why is the queue stuck?")
+    send.click()
+    expect(page.locator(".turn")).to_have_count(1)
+    expect(field).to_be_focused()

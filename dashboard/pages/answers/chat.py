@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import reswap, retarget
 
 from contextopt.chat import endpoint, outbox, prompts
-from contextopt.engine.text.errors import EngineError
+from contextopt.engine.text.errors import BudgetExceeded, EngineError
 from contextopt.errors import Conflict
 from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.models import Conversation, Message, Role
@@ -55,9 +55,11 @@ def chat_ask(request: TeamRequest) -> HttpResponse:
                 team=request.team, data=form.value, first=message_form.value, actor=request.actor
             )
         except EngineError as error:
-            message_form.add_error("text", str(error))
+            message_form.add_error("text", _refusal(error))
         else:
-            return redirect("dashboard:chat_conversation", message.conversation_id)
+            address = reverse("dashboard:chat_conversation", args=[message.conversation_id])
+            # The fragment puts the focus on the message box.
+            return redirect(f"{address}#{message_form['text'].id_for_label}")
     return _render_list(request, form, message_form, status=422)
 
 
@@ -125,9 +127,16 @@ def _send(request: TeamRequest, conversation: Conversation, form: MessageForm) -
     try:
         message = outbox.send_message(conversation=conversation, data=form.value, actor=request.actor)
     except EngineError as error:
-        form.add_error("text", str(error))
+        form.add_error("text", _refusal(error))
         return None
     return message
+
+
+def _refusal(error: EngineError) -> str:
+    """Return why a message is refused. Only its own text can exceed the budget: earlier turns make room."""
+    if not isinstance(error, BudgetExceeded):
+        return str(error)
+    return f"The message is too long by {error.missing:,} {'token' if error.missing == 1 else 'tokens'}."
 
 
 def _refuse(request: TeamRequest, conversation: Conversation, form: MessageForm) -> HttpResponse:

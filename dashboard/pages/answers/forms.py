@@ -29,6 +29,11 @@ class MessageForm(InputForm[MessageIn]):
         widget=forms.Textarea(attrs={"rows": 3, "data-enter-sends": True, "placeholder": "Ask a question…"}),
     )
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # A browser cuts pasted text at this length without a word.
+        del self.fields["text"].widget.attrs["maxlength"]
+
 
 class AskForm(InputForm[ConversationIn]):
     """A new conversation's space, stage and model."""

@@ -66,7 +66,8 @@ def test_ask(owner_client: Client, space: Space) -> None:
     ("changes", "message"),
     [
         ({"text": " "}, "Must not be blank"),
-        ({"text": "word " * 15_000}, "tokens"),
+        ({"text": "word " * 15_000}, "The message is too long by "),
+        ({"text": "x" * 100_001}, "at most 100000 characters (it has 100001)"),
         ({"space": "nowhere"}, "Select a valid choice"),
         ({"stage": "9"}, "Select a valid choice"),
     ],
