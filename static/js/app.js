@@ -277,6 +277,11 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
+/* Asking for the address in the bar again, as Enter does after a pause in typing, is no step in the history. */
+document.addEventListener("htmx:beforeHistoryUpdate", ({ detail: { history } }) => {
+  if (history.type === "push" && new URL(history.path, location).href === location.href) history.type = "replace";
+});
+
 /* A request replaced by a newer one is not an error, but htmx would log it as one. */
 document.addEventListener("htmx:beforeSend", ({ detail }) => {
   const { xhr } = detail;

@@ -1,5 +1,6 @@
 """The browser's Back: pages show what their fields say, and each filter is one step."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -39,3 +40,19 @@ def test_the_preview_answers_the_question_that_back_restores(
     expect(page.get_by_role("heading", name="Assembly")).to_be_visible()
     asked = [row.payload.request["query"] for row in Assembly.objects.select_related("payload")]
     assert asked == [QUESTION] * 2
+
+
+def test_the_same_filter_again_is_no_step_back(space: Space, open_page: Callable[..., Page]) -> None:
+    factories.make_assembly(space)
+    page = open_page(**DESK)
+    page.goto("/assemblies/")
+    words = page.get_by_label("Words in question or context")
+    words.press_sequentially("invoice")
+    expect(page).to_have_url(re.compile("words=invoice"))
+    steps = page.evaluate("history.length")
+    with page.expect_response(re.compile("words=invoice")):
+        words.press("Enter")
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("history.length") == steps
+    page.go_back()
+    expect(words).to_have_value("")
