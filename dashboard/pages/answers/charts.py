@@ -1,6 +1,6 @@
 """The charts of the feedback page. Pure: rows in, figures out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dashboard.kit.charts.columns import Column, ColumnChart
@@ -8,6 +8,7 @@ from dashboard.kit.charts.plots import (
     ACCENT,
     MUTED,
     SAVED,
+    Json,
     Plot,
     bar,
     lay_out,
@@ -46,13 +47,29 @@ def liked_figure(data: VoteData) -> Plot:
         mode="lines+markers", marker={"size": 3, "color": MUTED},
         line={"color": MUTED, "width": 1.5, "dash": "dot"},
     )  # fmt: skip
-    now = scatter(
-        name="now", x=x, y=[point.liked_rate for point in data.series.points], customdata=data.links,
-        mode="lines+markers", marker={"size": 5, "color": ACCENT}, line={"color": ACCENT, "width": 2},
-    )  # fmt: skip
-    figure = lay_out(data.series.period, [earlier, now], ".0%", ".0%")
+    figure = lay_out(data.series.period, [earlier, *_liked_now(data, x)], ".0%", ".0%")
     figure.update_yaxes(range=[0, 1.04])
     return figure
+
+
+def _liked_now(data: VoteData, x: Sequence[str]) -> list[Json]:
+    """Draw the line. The part leading to an incomplete bucket is dotted and ends hollow."""
+    y, links = [point.liked_rate for point in data.series.points], data.links
+    line = {"color": ACCENT, "width": 2}
+    over = len(y) - data.series.period.is_incomplete
+    solid = scatter(
+        name="now", x=x[:over], y=y[:over], customdata=links[:over], mode="lines+markers",
+        marker={"size": 5, "color": ACCENT}, line=line,
+    )  # fmt: skip
+    if over == len(y):
+        return [solid]
+    tail = scatter(
+        name="now, so far", x=x[-2:], y=y[-2:], customdata=links[-2:], mode="lines+markers",
+        # The solid line already shows the value of the point before.
+        hoverinfo=["skip", "all"],
+        marker={"size": [0, 7], "symbol": "circle-open", "color": ACCENT}, line={**line, "dash": "dot"},
+    )  # fmt: skip
+    return [solid, tail]
 
 
 def votes_figure(data: VoteData) -> Plot:
