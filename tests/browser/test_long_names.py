@@ -33,7 +33,7 @@ def test_no_page_scrolls_sideways(space: Space, team: Team, open_page: Callable[
     for address in (
         "/", "/assemblies/", "/feedback/", "/spaces/", "/spaces/support/", "/spaces/support/settings/",
         "/spaces/support/preview/", "/chat/", f"/chat/{conversation.pk}/", "/review/", "/search/?q=queue",
-        "/phases/", "/memory/", "/settings/", "/settings/audit/",
+        "/phases/", "/memory/", "/connect/", "/settings/", "/settings/audit/",
     ):  # fmt: skip
         page.goto(address)
         for summary in page.locator("details.popover.views summary").all():
