@@ -40,6 +40,13 @@ class SearchForm(FilterForm):
         field = cast(forms.ChoiceField, self.fields["space"])
         field.choices = [(space.slug, space.name) for space in self.spaces]
 
+    def clean(self) -> dict[str, Any]:
+        cleaned = cast("dict[str, Any]", super().clean())
+        start, end = cleaned.get("start"), cleaned.get("end")
+        if start and end and start >= end:
+            raise forms.ValidationError({"end": "Enter a date that is not before From."})
+        return cleaned
+
     @property
     def chosen_space(self) -> str | None:
         """Return the chosen space, or the first if none is chosen."""
@@ -82,6 +89,13 @@ class ShownHit:
     title: tuple[Run, ...]
     passage: tuple[Run, ...]
     reasons: tuple[Reason, ...]
+
+    @property
+    def score_words(self) -> str:
+        """Return the cosine, which says how well it fits, and the score, which only compares results."""
+        similarity = self.result["parts"]["similarity"]
+        cosine = "" if similarity is None else f"cosine {similarity:.2f}, "
+        return f"{cosine}score {self.result['decayed_score']:.2f} by rank among the results"
 
     @property
     def has_words(self) -> bool:

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -56,6 +58,22 @@ def test_results_below_the_minimum_relevance_are_marked_in_words(owner_client: C
     assert html.index("</mark> elsewhere</a>") < html.index(mark)
     assert html.count(mark) == 1
     assert 'value="0.995"' in html
+
+
+def test_the_score_is_told_as_relative_beside_the_cosine(owner_client: Client, space: Space) -> None:
+    factories.make_record(space)
+    html = html_of(owner_client, f"{URL}?q=queue")
+    assert re.search(r"result: score \d\.\d\d by rank among the results<", html)
+    ensure_embedded(registry.get("record"), space.pk, limit=99)
+    html = html_of(owner_client, f"{URL}?q=queue")
+    assert re.search(r"result: cosine 0\.\d\d, score 1\.00 by rank among the results<", html)
+
+
+def test_a_range_that_ends_before_it_begins_is_refused(owner_client: Client, space: Space) -> None:
+    html = html_of(owner_client, f"{URL}?q=queue&start=2026-03-02&end=2026-03-01")
+    assert "To: Enter a date that is not before From." in html
+    assert "Nothing found" not in html
+    assert "Nothing found" in html_of(owner_client, f"{URL}?q=queue&start=2026-03-01&end=2026-03-01")
 
 
 def test_nothing_found(owner_client: Client, space: Space) -> None:
