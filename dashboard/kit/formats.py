@@ -22,6 +22,38 @@ REASONS = {
 }
 
 
+# The names of the settings of a space. The form for them has shorter ones below its headings.
+SETTING_LABELS = {
+    "window_days": "Date window",
+    "max_records": "Record limit",
+    "recency_weight": "Recency weight",
+    "frequency_weight": "Frequency weight",
+    "system_tokens": "System tokens",
+    "history_tokens": "History tokens",
+    "response_tokens": "Response tokens (minimum)",
+    "context_tokens": "Context tokens",
+    "stage3_context_tokens": "Context tokens in stage 3",
+    "total_tokens": "Total tokens",
+    "encoding": "Encoding",
+    "record_order": "Record order",
+    "semantic_weight": "Meaning weight",
+    "lexical_weight": "Words weight",
+    "neighbour_share": "Neighbours",
+    "date_weight": "Date weight",
+    "who_weight": "Person weight",
+    "question_window_days": "Date window with a question (days)",
+    "question_max_records": "Record limit with a question",
+    "question_notes_chars": "Notes limit (characters)",
+    "question_record_tokens": "Record size (tokens)",
+    "budget_mode": "Budget",
+    "adaptive_strictness": "Strictness",
+}
+
+
+def setting_label(name: str) -> str:
+    return SETTING_LABELS.get(name, name.replace("_", " ").capitalize())
+
+
 def reason_words(reason: str) -> str:
     return REASONS.get(reason, reason.replace("_", " "))
 

@@ -23,6 +23,7 @@ from contextopt.engine.prompts.config import (
 )
 from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODE_CHOICES, RECORD_ORDER_CHOICES
 from contextopt.spaces.inputs import SettingsIn
+from dashboard.kit.formats import setting_label
 from dashboard.kit.forms import InputForm
 from dashboard.templatetags.figures import setting_words
 
@@ -30,13 +31,13 @@ from dashboard.templatetags.figures import setting_words
 ALL = "all"
 
 
-def _weight(label: str, high: Decimal | int = 10, low: Decimal | int = 0) -> forms.DecimalField:
-    return forms.DecimalField(label=label, min_value=low, max_value=high, decimal_places=3)
+def _weight(high: Decimal | int = 10, low: Decimal | int = 0) -> forms.DecimalField:
+    return forms.DecimalField(min_value=low, max_value=high, decimal_places=3)
 
 
-def _limit(label: str, low: int, high: int) -> forms.IntegerField:
+def _limit(low: int, high: int) -> forms.IntegerField:
     """Return a field for a limit; blank means all."""
-    return forms.IntegerField(label=label, required=False, min_value=low, max_value=high)
+    return forms.IntegerField(required=False, min_value=low, max_value=high)
 
 
 SHARED = ("recency_weight", "frequency_weight")
@@ -56,24 +57,22 @@ class WhatIfForm(InputForm[SettingsIn]):
     """The settings of one stage. Only changed ones are tried, so the others stay what they were."""
 
     input_type = SettingsIn
-    context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=MAX_PART_TOKENS)
-    stage3_context_tokens = forms.IntegerField(label="Context tokens", min_value=0, max_value=MAX_PART_TOKENS)
-    budget_mode = forms.ChoiceField(
-        label="Budget", choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODE_CHOICES]
-    )
-    adaptive_strictness = _weight("Strictness", MAX_STRICTNESS, -MAX_STRICTNESS)
-    window_days = forms.ChoiceField(label="Date window")
-    question_window_days = _limit("Date window for questions (days)", 1, MAX_WINDOW_DAYS)
-    max_records = forms.IntegerField(label="Record limit", min_value=1, max_value=MAX_RECORD_LIMIT)
-    question_max_records = _limit("Record limit for questions", 1, MAX_RECORD_LIMIT)
-    question_record_tokens = _limit("Record size (tokens)", MIN_RECORD_TOKENS, MAX_PART_TOKENS)
-    semantic_weight = _weight("Meaning weight")
-    lexical_weight = _weight("Words weight")
-    neighbour_share = _weight("Neighbours", 1)
-    date_weight = _weight("Date weight")
-    who_weight = _weight("Person weight")
-    recency_weight = _weight("Recency weight")
-    frequency_weight = _weight("Frequency weight")
+    context_tokens = forms.IntegerField(min_value=0, max_value=MAX_PART_TOKENS)
+    stage3_context_tokens = forms.IntegerField(min_value=0, max_value=MAX_PART_TOKENS)
+    budget_mode = forms.ChoiceField(choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODE_CHOICES])
+    adaptive_strictness = _weight(MAX_STRICTNESS, -MAX_STRICTNESS)
+    window_days = forms.ChoiceField()
+    question_window_days = _limit(1, MAX_WINDOW_DAYS)
+    max_records = forms.IntegerField(min_value=1, max_value=MAX_RECORD_LIMIT)
+    question_max_records = _limit(1, MAX_RECORD_LIMIT)
+    question_record_tokens = _limit(MIN_RECORD_TOKENS, MAX_PART_TOKENS)
+    semantic_weight = _weight()
+    lexical_weight = _weight()
+    neighbour_share = _weight(1)
+    date_weight = _weight()
+    who_weight = _weight()
+    recency_weight = _weight()
+    frequency_weight = _weight()
     record_order = forms.ChoiceField(choices=RECORD_ORDER_CHOICES)
 
     def __init__(self, data: Mapping[str, Any], *, config: ContextConfig, is_asked: bool) -> None:
@@ -85,6 +84,8 @@ class WhatIfForm(InputForm[SettingsIn]):
         given = {name: data.get(name, initial[name]) for name in names} if {*names} & {*data} else None
         super().__init__(given, initial=initial)
         self.fields = {name: self.fields[name] for name in names}
+        for name, field in self.fields.items():
+            field.label = setting_label(name)
         if "window_days" in self.fields:
             window = self.fields["window_days"]
             assert isinstance(window, forms.ChoiceField)
@@ -107,7 +108,7 @@ class WhatIfForm(InputForm[SettingsIn]):
             return []
         return [
             Change(
-                str(self.fields[name].label or name.replace("_", " ").capitalize()),
+                setting_label(name),
                 str(setting_words(self.initial[name], name)),
                 str(setting_words(self.cleaned_data[name], name)),
                 self.query(without=name),

@@ -12,6 +12,7 @@ from django.utils.text import Truncator
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import AuditEvent, Space, Team
 from contextopt.spaces.configs import SETTINGS
+from dashboard.kit.formats import setting_label
 from dashboard.kit.periods import Period
 from dashboard.rollups.sources import FigureFilter
 from dashboard.templatetags.figures import setting_words
@@ -90,7 +91,7 @@ def _details(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Name the first settings that differ, and the number of the others."""
     names = [name for name in SETTINGS if name in after and name in before]
     told = [
-        f"{name.replace('_', ' ')} {setting_words(before[name], name)} → {setting_words(after[name], name)}"
+        f"{setting_label(name)} {setting_words(before[name], name)} → {setting_words(after[name], name)}"
         for name in names[:DETAILS_SHOWN]
     ]
     rest = len(names) - len(told)

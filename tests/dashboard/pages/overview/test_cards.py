@@ -108,7 +108,7 @@ def test_what_changed_is_listed_and_marked_on_charts(owner_client: Client, logge
     log_row(logged, NOW - timedelta(minutes=1), model="new-model")
     keep_rollups()
     html = html_of(owner_client, "/")
-    assert "max records 20 → 12" in html.split('id="changed-title"')[1]
+    assert "Record limit 20 → 12" in html.split('id="changed-title"')[1]
     assert "First prompts for new-model" in html
     assert "2 changes" in html.split('id="chart-data"')[1]
 

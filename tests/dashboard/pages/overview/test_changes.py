@@ -37,7 +37,7 @@ def test_published_settings_name_what_differs(team: Team, space: Space) -> None:
     assert change.at == NOW - timedelta(days=2)
     assert change.mark == "v2"
     assert change.title == f"Config v2 for {space.name} published by ada"
-    assert change.details == "window days 14 → 7, max records 20 → 12"
+    assert change.details == "Date window 14 → 7, Record limit 20 → 12"
     assert change.url == f"/spaces/{space.slug}/settings/"
 
 
