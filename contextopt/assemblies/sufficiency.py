@@ -137,7 +137,7 @@ class Emptiness:
         if context >= share:
             return ""
         taken = [
-            f"the {part} is {over:,} {'token' if over == 1 else 'tokens'} over its share of {own:,}"
+            f"the {part} is {plural(over, 'token')} over its share of {own:,}"
             for part, own, over in self._excesses()
             if over
         ]

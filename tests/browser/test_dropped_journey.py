@@ -112,9 +112,7 @@ def test_from_the_reason_to_a_draft(
     expect(draft).to_contain_text(f"Tried on assembly {first}")
     assert space.configs.active().get().question_max_records == LIMIT
     draft.get_by_role("button", name="Publish").click()
-    expect(page.locator(".history li", has_text="active").first).to_contain_text(
-        "Record limit with a question"
-    )
+    expect(page.locator(".history li", has_text="active").first).to_contain_text("Record limit for questions")
     assert space.configs.active().get().question_max_records == 9
 
 

@@ -12,6 +12,7 @@ from django_htmx.http import reswap, retarget
 
 from contextopt.chat import endpoint, outbox, prompts
 from contextopt.engine.text.errors import BudgetExceeded, EngineError
+from contextopt.engine.wording import plural
 from contextopt.errors import Conflict
 from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.models import Conversation, Message, Role
@@ -136,7 +137,7 @@ def _refusal(error: EngineError) -> str:
     """Return why a message is refused. Only its own text can exceed the budget: earlier turns make room."""
     if not isinstance(error, BudgetExceeded):
         return str(error)
-    return f"The message is too long by {error.missing:,} {'token' if error.missing == 1 else 'tokens'}."
+    return f"The message is too long by {plural(error.missing, 'token')}."
 
 
 def _refuse(request: TeamRequest, conversation: Conversation, form: MessageForm) -> HttpResponse:

@@ -80,7 +80,7 @@ def test_shows_figures_rows_and_the_changed_settings(owner_client, space, asked,
     found = run(space, draft)
     html = html_of(owner_client, f"/backtests/{found.pk}/")
     assert f"keeps {sum(row.evidence_after for row in found.rows.all())} of the 4 records" in html
-    assert "<dt>Record limit with a question</dt>" in html
+    assert "<dt>Record limit for questions</dt>" in html
     for row in found.rows.all():
         assert f"/assemblies/{row.assembly_id}/what-if/?config={draft.version}" in html
         assert f"{row.tokens_before} → {row.tokens_after}" in html
