@@ -54,10 +54,10 @@ def test_a_pinned_record_comes_first_by_its_pin(space: Space) -> None:
     make_hours(space, 2)
     pinned = make_record(space, title="Runbook", date=NOW - timedelta(days=9), pinned=True)
     found = explain(assemble(space), pinned)
-    assert found.message.startswith("Ranked 1 of 3. It is pinned, and pinned records come first. It entered ")
+    assert found.message.startswith("Ranked 1 of 3. It is pinned, and pinned records come first. It was kept")
     # Stage 3 takes the newest.
     found = explain(assemble(space, stage=3), pinned)
-    assert found.message.startswith("Ranked 3 of 3. It entered ")
+    assert found.message.startswith("Ranked 3 of 3. It was kept")
 
 
 def test_over_the_record_limit(space: Space) -> None:
