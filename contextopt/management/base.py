@@ -238,7 +238,7 @@ def space_of(team: Team, slug: str, *, field: str = "SPACE") -> Space:
 
 
 def list_names(names: QuerySet[Any, str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     more = names.count() - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 

@@ -185,7 +185,7 @@ class _Case:
         return "" if is_first else ", including the records ranked above it"
 
     def _over_tokens(self, until: Sequence[_Place]) -> int:
-        """Return how many more tokens the budget needed to keep all of these."""
+        """Return by how many tokens the budget was too small to keep all of these."""
         row = self.assembly
         header = row.tokens_after - sum(entry["tokens"] for entry in self.entries if entry["kept"])
         needed = header + sum(place.tokens for place in until if not place.is_repeated)
