@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
 from django import forms
-from django.http import QueryDict
 from pydantic import ValidationError
 
 from contextopt.errors import Conflict, FieldProblem, InvalidInput
@@ -77,22 +77,30 @@ class ObjectField(forms.CharField):
             return True
 
 
-def is_overtaken(data: QueryDict, version: int) -> bool:
-    """Tell whether what a form shows, its `seen` version, has changed since the form was opened."""
-    seen = read_digits(data.get("seen", ""))
-    return seen is not None and seen != version
-
-
 def read_ticks(values: Iterable[str]) -> list[int]:
     """Return the ids among the values of ticked boxes."""
     return [number for value in values if (number := read_digits(value)) is not None]
 
 
 class InputForm[Given: Input](forms.Form):
-    """A form whose cleaned data must also pass an input type; `value` is then the input."""
+    """A form whose cleaned data must also pass an input type; `value` is then the input.
+
+    A form that changes something takes its present values as `initial` and sends their hash back as `seen`.
+    """
 
     input_type: type[Given]
     value: Given
+
+    @property
+    def seen(self) -> str:
+        """A hash of the initial values, for the page."""
+        initial = json.dumps(self.initial, sort_keys=True, default=str)
+        return blake2b(initial.encode(), digest_size=8).hexdigest()
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether the values have changed since the form was opened."""
+        return bool(self.data.get("seen", self.seen) != self.seen)
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values for the input type."""

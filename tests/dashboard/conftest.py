@@ -30,6 +30,11 @@ def html_of(client: Client, url: str, *, status: int = 200, **query: str) -> str
     return response.content.decode()
 
 
+def seen_in(html: str) -> dict[str, str]:
+    """Return the field by which a form tells which values it was opened with."""
+    return dict(re.findall(r'name="(seen)" value="(\w+)"', html))
+
+
 def squeezed(html: str) -> str:
     """Return the HTML without white space between its elements."""
     return re.sub(r">\s+<", "><", html)

@@ -24,6 +24,7 @@ from memory.models import Memory
 
 # Added to the URL after a save: viewing one's own edit does not count as an access.
 AFTER_SAVE = "?from=edit"
+OVERTAKEN = "The memory was changed in the meantime. Save again to replace those changes."
 
 
 @require_GET
@@ -71,6 +72,9 @@ def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
     form = MemoryEditForm(request.POST, initial=MemoryEditForm.initial_of(found))
     if not form.is_valid():
         return _render(request, found, form, status=422)
+    if form.is_overtaken:
+        form.add_error(None, OVERTAKEN)
+        return _render(request, found, form, status=409)
     try:
         update_memory(memory=found, changes=form.value)
     except Conflict as error:

@@ -94,7 +94,7 @@ class QuestionForm(InputForm[QuestionIn]):
             "query": question.text,
             "answer": question.answer,
             "as_of": question.as_of,
-            "ticked": list(question.records.values_list("pk", flat=True)),
+            "ticked": sorted(question.records.values_list("pk", flat=True)),
         }
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from memory.search.search import find
 
 TEMPLATE = "dashboard/question.html"
 KEPT_OFFERED = 30
+OVERTAKEN = "The question was changed in the meantime. Save again to replace those changes."
 
 
 @as_404()
@@ -72,10 +73,14 @@ def question(request: TeamRequest, question_id: int) -> HttpResponse:
     found = get_question(request, question_id)
     context = {"set": found.question_set, "question": found}
     space = found.question_set.space
+    initial = QuestionForm.initial_of(found)
     if request.method == "GET":
-        return _render(request, space, QuestionForm(initial=QuestionForm.initial_of(found)), context)
+        return _render(request, space, QuestionForm(initial=initial), context)
     require_role(request, Role.EDITOR)
-    form = QuestionForm(request.POST)
+    form = QuestionForm(request.POST, initial=initial)
+    if form.is_overtaken:
+        form.add_error(None, OVERTAKEN)
+        return _render(request, space, form, context, status=409)
     if form.is_valid() and _change(found, form):
         messages.success(request, "Question saved.")
         return redirect("dashboard:question_set", found.question_set_id)

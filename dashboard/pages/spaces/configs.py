@@ -18,7 +18,6 @@ from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
 from dashboard.kit.filters import read_text
-from dashboard.kit.forms import is_overtaken
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import read_effects
@@ -50,7 +49,7 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
     if not set(form.changed_data) & set(SETTINGS):
         messages.info(request, "Nothing was changed.")
         return redirect("dashboard:space_settings", slug)
-    if is_overtaken(request.POST, active.version):
+    if form.is_overtaken:
         form.add_error(None, _overtaken(active, form))
         return _render(request, space, form, status=409)
     config = _publish(request, space, form)

@@ -24,7 +24,6 @@ from contextopt.spaces.records import (
 )
 from contextopt.spaces.recordviews import view_record
 from dashboard.kit.access import TeamRequest, get_record, get_space, require_role, team_page
-from dashboard.kit.forms import is_overtaken
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.decisions import ASSEMBLIES_SEARCHED, read_decisions
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
@@ -76,7 +75,7 @@ def record_edit(request: TeamRequest, slug: str, record_id: int) -> HttpResponse
     form = RecordEditForm(request.POST, initial=RecordEditForm.initial_of(found))
     if not form.is_valid():
         return _render(request, found, form, status=422)
-    if is_overtaken(request.POST, found.version):
+    if form.is_overtaken:
         form.add_error(None, OVERTAKEN)
         return _render(request, found, form, status=409)
     try:

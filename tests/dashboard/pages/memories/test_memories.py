@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.models import Team
 from memory.models import Memory, StrategyUse
 from memory.strategies.strategies import rate_use
-from tests.dashboard.conftest import html_of
+from tests.dashboard.conftest import html_of, seen_in
 from tests.memory.factories import make_memory, make_strategy, make_use
 
 LIKE = "Fix wrong rounding of the prices in the shopping cart"
@@ -81,6 +81,21 @@ def test_a_memory_is_made_read_changed_deleted_and_restored(editor_client: Clien
     assert editor_client.post(url + "edit", {**data, "content": "Four"}).status_code == 409
     editor_client.post(url + "restore")
     assert Memory.objects.get().deleted_at is None
+
+
+def test_an_edit_made_meanwhile_is_not_replaced_unseen(editor_client: Client, team: Team) -> None:
+    memory = make_memory(team, content="One")
+    url = f"/memory/{memory.pk}/"
+    seen = seen_in(html_of(editor_client, url))
+    data = {"memory_type": "general", "trust_level": "user", "payload": "{}"}
+    editor_client.post(url + "edit", {**data, **seen, "content": "Theirs"})
+    response = editor_client.post(url + "edit", {**data, **seen, "content": "Mine"})
+    assert response.status_code == 409
+    html = response.content.decode()
+    assert "changed in the meantime" in html
+    assert Memory.objects.get().content == "Theirs"
+    editor_client.post(url + "edit", {**data, **seen_in(html), "content": "Mine"})
+    assert Memory.objects.get().content == "Mine"
 
 
 def test_a_strategy_shows_steps_uses_trust_and_chart(owner_client: Client, strategy: Memory) -> None:

@@ -23,7 +23,7 @@ from memory.questions.sets import add_question, create_set, set_minimum
 from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict
 from tests import factories
-from tests.dashboard.conftest import HTMX, html_of, log_in
+from tests.dashboard.conftest import HTMX, html_of, log_in, seen_in
 from tests.memory.factories import make_review
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_questions, make_talk
 
@@ -137,6 +137,20 @@ def test_adds_a_question_by_hand_with_found_records(owner_client, questions, tal
     assert (question.text, list(question.records.all())) == ("How does Ben get around?", [talk[5]])
     owner_client.post(f"/questions/question/{question.pk}/delete")
     assert not Question.objects.filter(pk=question.pk).exists()
+
+
+def test_a_change_made_meanwhile_is_not_replaced_unseen(owner_client, questions, talk) -> None:
+    question = questions.questions.order_by("id").first()
+    url = f"/questions/question/{question.pk}/"
+    opened = {"query": "Mine?", "record_ids": [talk[0].pk], **seen_in(html_of(owner_client, url))}
+    owner_client.post(url, opened | {"query": "Theirs?"})
+    response = owner_client.post(url, opened)
+    assert response.status_code == 409
+    question.refresh_from_db()
+    assert question.text == "Theirs?"
+    owner_client.post(url, opened | seen_in(response.content.decode()))
+    question.refresh_from_db()
+    assert question.text == "Mine?"
 
 
 def test_the_time_of_a_question_is_picked_and_kept(owner_client, questions, talk) -> None:

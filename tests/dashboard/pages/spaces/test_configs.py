@@ -11,7 +11,7 @@ from contextopt.spaces.configs import draft_settings, publish_config, publish_se
 from contextopt.spaces.inputs import ConfigIn
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
 from dashboard.pages.spaces.forms import ConfigForm
-from tests.dashboard.conftest import html_of
+from tests.dashboard.conftest import html_of, seen_in
 from tests.factories import NOW, make_record
 
 URL = "/spaces/support/settings/"
@@ -134,17 +134,15 @@ def test_a_question_has_limits_of_its_own(editor_client: Client, space: Space) -
 
 
 def test_settings_published_meanwhile_are_not_replaced_unseen(editor_client: Client, space: Space) -> None:
-    opened = fields_of(space, context_tokens=900)
+    opened = fields_of(space, context_tokens=900) | seen_in(html_of(editor_client, URL))
     publish_config(space=space, data=ConfigIn(max_records=15), created_by="ann")
-    response = editor_client.post(URL, opened | {"seen": "1"})
+    response = editor_client.post(URL, opened)
     assert response.status_code == 409
     html = response.content.decode()
     assert "Version 2 was published in the meantime." in html
     assert "It differs from this form in: Record limit, Context." in html
     assert space.configs.active().get().version == 2
-    seen = re.search(r'name="seen" value="(\d+)"', html)
-    assert seen is not None
-    editor_client.post(URL, opened | {"seen": seen[1]})
+    editor_client.post(URL, opened | seen_in(html))
     active = space.configs.active().get()
     assert (active.version, active.max_records, active.context_tokens) == (3, 20, 900)
 

@@ -12,7 +12,7 @@ from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.records import delete_record, update_record
 from dashboard.pages.spaces.decisions import SHOWN
 from dashboard.pages.spaces.forms import RecordEditForm
-from tests.dashboard.conftest import HTMX
+from tests.dashboard.conftest import HTMX, html_of, seen_in
 from tests.factories import make_assembly, make_record
 from tests.memory.factories import make_review
 
@@ -171,14 +171,15 @@ def test_an_edit_is_kept_with_the_state_before(editor_client: Client, record: Re
 
 
 def test_an_edit_made_meanwhile_is_not_replaced_unseen(editor_client: Client, record: Record) -> None:
-    opened = fields_of(record, notes="mine") | {"seen": record.version}
-    editor_client.post(url_of(record, "edit"), fields_of(record, title="Theirs") | {"seen": record.version})
+    seen = seen_in(html_of(editor_client, url_of(record)))
+    opened = fields_of(record, notes="mine") | seen
+    editor_client.post(url_of(record, "edit"), fields_of(record, title="Theirs") | seen)
     response = editor_client.post(url_of(record, "edit"), opened)
     assert response.status_code == 409
     assert "changed in the meantime" in response.content.decode()
     record.refresh_from_db()
     assert (record.title, record.notes) == ("Theirs", "first\nsecond")
-    editor_client.post(url_of(record, "edit"), opened | {"seen": record.version})
+    editor_client.post(url_of(record, "edit"), opened | seen_in(response.content.decode()))
     record.refresh_from_db()
     assert record.notes == "mine"
 
