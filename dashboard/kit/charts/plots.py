@@ -151,6 +151,16 @@ def _by_the_wall(moment: datetime, period: Period) -> datetime:
     return moment.astimezone(period.zone).replace(tzinfo=None)
 
 
+def bar_opacities(period: Period) -> list[float]:
+    """Return the opacity of each bucket's bar: an incomplete one is paler."""
+    return [1.0] * (len(period.buckets) - 1) + [0.5 if period.is_incomplete else 1.0]
+
+
+def point_symbols(period: Period) -> list[str]:
+    """Return the symbol of each bucket's point: an incomplete one is hollow."""
+    return ["circle"] * (len(period.buckets) - 1) + ["circle-open" if period.is_incomplete else "circle"]
+
+
 def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
     """Lay out the traces: no box, a thin grid from zero, no tool bar."""
     grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}

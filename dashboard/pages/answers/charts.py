@@ -11,6 +11,7 @@ from dashboard.kit.charts.plots import (
     Json,
     Plot,
     bar,
+    bar_opacities,
     lay_out,
     scatter,
     wall_clock,
@@ -75,8 +76,7 @@ def _liked_now(data: VoteData, x: Sequence[str]) -> list[Json]:
 def votes_figure(data: VoteData) -> Plot:
     """Draw upvotes above zero, downvotes below."""
     x, rows = wall_clock(data.series.period), data.series.points
-    last = 0.5 if data.series.period.is_incomplete else 1.0
-    opacity = [*([1.0] * (len(rows) - 1)), last]
+    opacity = bar_opacities(data.series.period)
     bars = [
         bar(name=name, x=x, y=values, customdata=data.links, marker={"color": colour, "opacity": opacity})
         for name, colour, values in (

@@ -22,6 +22,7 @@ from dashboard.kit.charts.plots import (
     Plot,
     add_marks,
     bar,
+    bar_opacities,
     lay_out,
     plain,
     scatter,
@@ -191,12 +192,10 @@ def _saved(figures: Figures) -> float | None:
 def _bar(
     data: ChartData, name: str, values: Sequence[float | None], rows: str, colour: str | list[str]
 ) -> Json:
-    # An incomplete bucket is paler.
-    last = 0.5 if data.series.period.is_incomplete else 1.0
     return bar(
         name=name, x=data.moments, y=values, customdata=data.spans, meta={"rows": rows},
         hovertemplate=f"{plain(name)}: %{{y:,.0f}} tokens<extra></extra>",
-        marker={"color": colour, "opacity": [*([1.0] * (len(values) - 1)), last]},
+        marker={"color": colour, "opacity": bar_opacities(data.series.period)},
     )  # fmt: skip
 
 

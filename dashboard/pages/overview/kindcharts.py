@@ -11,6 +11,7 @@ from dashboard.kit.charts.plots import (
     Plot,
     lay_out,
     plain,
+    point_symbols,
     scatter,
     spread_labels,
     texts_at,
@@ -131,10 +132,7 @@ def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_f
 
 
 def _trace(data: ChartData, line: _Line, dash: str) -> Json:
-    """Draw a line; the point of an incomplete bucket is hollow."""
-    count = len(line.values)
-    last = "circle-open" if data.series.period.is_incomplete else "circle"
-    symbols = [*(["circle"] * (count - 1)), last]
+    symbols = point_symbols(data.series.period)
     of_votes = {"hovertemplate": f"{plain(line.name)}: %{{y:.0%}} of %{{text}} votes<extra></extra>"}
     counted = {"text": list(line.counts), **of_votes} if line.counts else {}
     return scatter(

@@ -11,7 +11,9 @@ from dashboard.kit.charts.plots import (
     NUMBER_FORMAT,
     Plot,
     bar,
+    bar_opacities,
     lay_out,
+    point_symbols,
     scatter,
     stacked,
     wall_clock,
@@ -78,7 +80,7 @@ def _stacked(data: TrafficData, *layers: tuple[str, str, Callable[[Traffic], int
     bars = [
         bar(
             name=name, x=x, y=[pick(point) if point.requests else None for point in data.points],
-            customdata=data.links, marker={"color": colour},
+            customdata=data.links, marker={"color": colour, "opacity": bar_opacities(data.period)},
         )
         for name, colour, pick in layers
     ]  # fmt: skip
@@ -92,7 +94,8 @@ def added_figure(data: TrafficData) -> Plot:
     lines = [
         scatter(
             name=name, x=x, y=[point.added_ms(share) for point in data.points], customdata=data.links,
-            mode="lines+markers", marker={"size": 4, "color": colour}, line={"color": colour, "width": 2},
+            mode="lines+markers", line={"color": colour, "width": 2},
+            marker={"size": 4, "color": colour, "symbol": point_symbols(data.period)},
         )
         for name, share, colour in (("p50", 0.5, ACCENT), ("p95", 0.95, COSTLY))
     ]  # fmt: skip

@@ -94,6 +94,14 @@ def test_ticks_are_numbers_that_there_can_be(owner_client, space):
     assert axes["added"]["tickformat"] == ",~g"
 
 
+def test_the_period_that_is_not_over_is_marked(owner_client, space):
+    make(space)
+    figures = figures_of(html_of(owner_client, URL))
+    bars, line = figures["prompts"]["data"], figures["added"]["data"][0]
+    assert [each["marker"]["opacity"][-2:] for each in bars] == [[1.0, 0.5]] * 3
+    assert line["marker"]["symbol"][-2:] == ["circle", "circle-open"]
+
+
 def test_no_report_of_cached_tokens_is_not_0_percent(owner_client, space):
     make(space)
     html = html_of(owner_client, URL)
