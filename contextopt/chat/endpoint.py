@@ -87,7 +87,6 @@ def complete(
     timeout_seconds: float,
     idempotency_key: str,
     model: str = "",
-    max_tokens: int | None = None,
     temperature: float | None = None,
     on_text: Callable[[str], None] | None = None,
 ) -> Completion:
@@ -106,7 +105,6 @@ def complete(
         "model": model or settings.LLM_MODEL,
         "messages": [message.to_param() for message in messages],
         "extra_headers": {"Idempotency-Key": idempotency_key},
-        **({} if max_tokens is None else {"max_tokens": max_tokens}),
         **({} if temperature is None else {"temperature": temperature}),
     }
     started = time.perf_counter()

@@ -105,13 +105,13 @@ class Checkout(Protocol):
 
 
 @contextmanager
-def opened(path: str, *, field: str = "REPO") -> Iterator[Checkout]:
+def opened(path: str) -> Iterator[Checkout]:
     """Open a folder and close it after reading; see `open_checkout`."""
-    with closing(open_checkout(path, field=field)) as checkout:
+    with closing(open_checkout(path)) as checkout:
         yield checkout
 
 
-def open_checkout(path: str, *, field: str = "REPO") -> Checkout:
+def open_checkout(path: str) -> Checkout:
     """Return the folder's git repository, or the folder without history.
 
     A folder within a repository counts as a folder without history, unless it is the repository's top. So
@@ -121,7 +121,7 @@ def open_checkout(path: str, *, field: str = "REPO") -> Checkout:
         InvalidInput: there is no such folder.
     """
     if not path or "\0" in path or not Path(path).is_dir():
-        raise InvalidInput.of(field, f"{path!r} is not a folder on this machine")
+        raise InvalidInput.of("REPO", f"{path!r} is not a folder on this machine")
     folder = Path(path).resolve()
     is_bare = git_line(folder, ["rev-parse", "--is-bare-repository"])
     asked = "--absolute-git-dir" if is_bare == "true" else "--show-toplevel"

@@ -56,7 +56,6 @@ log = structlog.get_logger(__name__)
 
 # A row that only one ranking places high may still be among the best of both.
 DEPTH_MIN = 50
-ALPHA = 0.5
 
 Method = Literal["rrf", "weighted"]
 
@@ -208,25 +207,12 @@ def search(
     *,
     filters: SearchFilters,
     limit: int,
-    method: Method = "rrf",
-    hybrid_alpha: float = ALPHA,
     min_similarity: float | None = None,
     now: datetime | None = None,
 ) -> list[Hit]:
-    """Return the best `limit` of one table, best first. With `min_similarity` a row needs a vector.
-
-    Raises:
-        InvalidValue: `hybrid_alpha` is not from 0 to 1.
-    """
-    return search_all(
-        [Target(searchable, corpus_id, filters)],
-        query,
-        limit=limit,
-        method=method,
-        hybrid_alpha=hybrid_alpha,
-        min_similarity=min_similarity,
-        now=now,
-    )
+    """Return the best `limit` of one table, best first. With `min_similarity` a row needs a vector."""
+    target = Target(searchable, corpus_id, filters)
+    return search_all([target], query, limit=limit, min_similarity=min_similarity, now=now)
 
 
 def search_all(
@@ -234,8 +220,8 @@ def search_all(
     query: PreparedQuery,
     *,
     limit: int,
-    method: Method,
-    hybrid_alpha: float,
+    method: Method = "rrf",
+    hybrid_alpha: float = 0.5,
     min_similarity: float | None,
     now: datetime | None,
 ) -> list[Hit]:

@@ -23,7 +23,7 @@ CHANGE_MIN = 10
 COUNT_LIFE = timedelta(days=1)
 
 
-def count_words(searchable: Searchable, corpus_id: int, *, now: datetime | None = None) -> SearchCorpus:
+def count_words(searchable: Searchable, corpus_id: int) -> SearchCorpus:
     """Count the corpus's documents and words, and replace the previous count. Idempotent."""
     live, parameters = searchable.passing(corpus_id, SearchFilters())
     with transaction.atomic(), connection.cursor() as cursor:
@@ -39,11 +39,7 @@ def count_words(searchable: Searchable, corpus_id: int, *, now: datetime | None 
         corpus, _ = SearchCorpus.objects.update_or_create(
             searchable=searchable.name,
             corpus_id=corpus_id,
-            defaults={
-                "documents": documents,
-                "mean_length": mean_length,
-                "counted_at": now or timezone.now(),
-            },
+            defaults={"documents": documents, "mean_length": mean_length, "counted_at": timezone.now()},
         )
         _replace(corpus, sample, scale=max(1.0, documents / SAMPLE))
     return corpus

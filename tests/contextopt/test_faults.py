@@ -179,7 +179,7 @@ def test_a_key_that_comes_twice_is_refused_wherever_it_is() -> None:
 
 def test_a_line_with_a_key_twice_is_rejected() -> None:
     lines = Lines(io.BytesIO(b'{"title": "a", "title": "b"}\n{"title": "c"}\n'))
-    first, second = read_jsonl(lines)
+    first, second = read_jsonl(lines, "")
     assert isinstance(first, Rejection)
     assert (first.line, first.error) == (1, 'has the key "title" twice in one object')
     assert not isinstance(second, Rejection)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -73,10 +73,10 @@ def render_finding(finding: Finding) -> str:
     return f"{finding.id} [{finding.category}] {'; '.join(parts)}\n{finding.content_json()}\n"
 
 
-def parse_findings(values: object, *, phase: str, known: Collection[str] = ()) -> tuple[Finding, ...]:
+def parse_findings(values: object, *, phase: str) -> tuple[Finding, ...]:
     """Read the findings of one phase. A missing id is set from the position: `F-001` is the first.
 
-    Text content becomes the description. `known` are findings of earlier phases that these may depend on.
+    Text content becomes the description.
 
     Raises:
         InvalidValue: names the place, for example `findings[3].depends_on`.
@@ -86,7 +86,7 @@ def parse_findings(values: object, *, phase: str, known: Collection[str] = ()) -
     if len(values) > MAX_FINDINGS:
         raise InvalidValue("findings", f"must have at most {MAX_FINDINGS:,} items, not {len(values):,}")
     findings = tuple(_parse(place, value, phase) for place, value in enumerate(values))
-    for field_name, message in _contradictions(findings, known):
+    for field_name, message in _contradictions(findings):
         raise InvalidValue(field_name, message)
     return findings
 
@@ -115,7 +115,7 @@ def _parse(place: int, value: object, phase: str) -> Finding:
         raise InvalidValue(f"{where}.{error.field}", error.message) from None
 
 
-def _contradictions(findings: Sequence[Finding], known: Collection[str]) -> Iterator[tuple[str, str]]:
+def _contradictions(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     places: dict[str, int] = {}
     for place, finding in enumerate(findings):
         if finding.id in places:
@@ -123,7 +123,7 @@ def _contradictions(findings: Sequence[Finding], known: Collection[str]) -> Iter
         places.setdefault(finding.id, place)
     for place, finding in enumerate(findings):
         for other in finding.depends_on:
-            if other not in places and other not in known:
+            if other not in places:
                 yield f"findings[{place}].depends_on", f"there is no finding {other}"
 
 

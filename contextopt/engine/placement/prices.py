@@ -40,11 +40,8 @@ class CachePrices:
         left = tokens - cached
         return Split(cached, left, 0) if tokens >= self.minimum_tokens else Split(cached, 0, left)
 
-    def cost(self, tokens: int, shared_tokens: int, *, idle_seconds: float = 0.0) -> float:
-        """Return the cost of a prompt in input tokens at full price; see `split`."""
-        return self.cost_of(self.split(tokens, shared_tokens, idle_seconds=idle_seconds))
-
     def cost_of(self, split: "Split") -> float:
+        """Return the cost of a prompt in input tokens at full price."""
         return split.cached * self.read + split.cacheable * self.write + split.rest
 
 

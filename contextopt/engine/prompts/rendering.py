@@ -37,25 +37,16 @@ MESSAGE = "message"
 _FIRST_GUESS_CHARS = 64
 
 
-def summary_line(
-    title: str,
-    type: str,
-    date: datetime,
-    tags: Iterable[str],
-    notes: str,
-    *,
-    notes_chars: int = EXCERPT_CHARS,
-) -> str:
+def summary_line(title: str, type: str, date: datetime, tags: Iterable[str], notes: str) -> str:
     """Return `- [type] title (YYYY-MM-DD) #tag1 #tag2: excerpt` with its line break; the date is in UTC.
 
     Empty parts are left out, except for the title, which becomes "Untitled". Titles are cut at 120
-    characters, types and tags at 32. The first 8 non-empty tags count, without their own "#". `notes_chars`
-    limits the excerpt.
+    characters, types and tags at 32, notes at 100. The first 8 non-empty tags count, without their own "#".
 
     Raises:
         InvalidValue: the date is naive or outside the years 1 to 9999.
     """
-    return with_excerpt(line_start(title, type, date, tags), flatten_to(notes, notes_chars))
+    return with_excerpt(line_start(title, type, date, tags), flatten_to(notes, EXCERPT_CHARS))
 
 
 def line_start(title: str, type: str, date: datetime, tags: Iterable[str], *, has_date: bool = True) -> str:

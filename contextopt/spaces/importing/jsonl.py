@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import NamedTuple
 
-from contextopt.spaces.importing.lines import Lines, decode
+from contextopt.spaces.importing.lines import LINE_MAX_BYTES, Lines, decode
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection
 from contextopt.strictjson import DuplicateKey, read_json
 
 
-def read_jsonl(lines: Lines, file: str = "") -> Iterator[Found]:
+def read_jsonl(lines: Lines, file: str) -> Iterator[Found]:
     """Yield each line's object and skip blank lines.
 
     If one array or object spans several lines, yield one rejection and stop reading.
@@ -36,7 +36,7 @@ class ReadLine(NamedTuple):
 def _read_lines(lines: Lines, file: str) -> Iterator[ReadLine]:
     for line in lines:
         if lines.overlong == lines.number:
-            error = f"is longer than {lines.max_bytes:,} bytes"
+            error = f"is longer than {LINE_MAX_BYTES:,} bytes"
             yield ReadLine(line, Rejection(lines.number, "row", error, file))
         elif not line.isspace():
             yield ReadLine(line, _read_line(line, lines.number, file))

@@ -16,16 +16,15 @@ class Lines:
     A line over the limit comes out blank, and `overlong` holds its number.
     """
 
-    def __init__(self, stream: BinaryIO, *, max_bytes: int = LINE_MAX_BYTES) -> None:
+    def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
-        self.max_bytes = max_bytes
         self.number = 0
         self.overlong: int | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        while line := self.stream.readline(self.max_bytes + 1):
+        while line := self.stream.readline(LINE_MAX_BYTES + 1):
             self.number += 1
-            if len(line) > self.max_bytes:
+            if len(line) > LINE_MAX_BYTES:
                 self._skip_rest(line)
                 self.overlong = self.number
                 line = b"\n"
@@ -33,7 +32,7 @@ class Lines:
 
     def _skip_rest(self, part: bytes) -> None:
         while part and not part.endswith(b"\n"):
-            part = self.stream.readline(self.max_bytes)
+            part = self.stream.readline(LINE_MAX_BYTES)
 
 
 class ReturnsAsFeeds(io.RawIOBase):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from contextopt.inputs import has_surrogate, read_digits
-from contextopt.spaces.importing.lines import Lines, decode
+from contextopt.spaces.importing.lines import LINE_MAX_BYTES, Lines, decode
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
 from contextopt.spaces.inputs import RecordIn
 from contextopt.strictjson import DuplicateKey, read_json
@@ -20,7 +20,7 @@ CELL_MAX = 2_000_000
 COLUMNS_MAX = 1_000
 
 
-def read_table(lines: Lines, file: str = "") -> Iterator[Found]:
+def read_table(lines: Lines, file: str) -> Iterator[Found]:
     """Yield each row with the line it starts at. A quoted cell may hold line breaks.
 
     Raises:
@@ -149,9 +149,8 @@ def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
     """Refuse a row that contains a line over the limit, because that line's text is missing."""
     if lines.overlong is None or lines.overlong <= before:
         return found
-    return Rejection(
-        before + 1, "row", f"line {lines.overlong} is longer than {lines.max_bytes:,} bytes", found.file
-    )
+    error = f"line {lines.overlong} is longer than {LINE_MAX_BYTES:,} bytes"
+    return Rejection(before + 1, "row", error, found.file)
 
 
 def _read_cells(names: Sequence[str], cells: Sequence[str], line: int, file: str) -> Found:

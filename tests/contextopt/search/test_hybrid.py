@@ -77,11 +77,7 @@ def test_who_asks_for_a_version_does_not_mean_each_of_its_numbers(space: Space) 
     make_record(
         space, title="Workers", notes="From now on they run with python 3.7 at least, wherever they are"
     )
-    best = search(
-        registry.get("record"), space.pk, prepare_query("python 3.7"), filters=EVERYTHING, limit=1,
-        method="weighted", hybrid_alpha=0.0,
-    )  # fmt: skip
-    assert [Record.objects.get(pk=hit.id).title for hit in best] == ["Workers"]
+    assert found(space, "python 3.7")[0] == "Workers"
 
 
 @pytest.mark.parametrize(

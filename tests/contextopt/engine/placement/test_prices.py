@@ -12,14 +12,15 @@ sizes = st.integers(0, 50_000)
 
 
 def test_a_repeated_beginning_is_read_and_the_rest_is_written() -> None:
-    assert PRICES.split(3_000, 2_000) == Split(cached=2_000, cacheable=1_000, rest=0)
-    assert PRICES.cost(3_000, 2_000) == pytest.approx(2_000 * 0.1 + 1_000 * 1.25)
+    split = PRICES.split(3_000, 2_000)
+    assert split == Split(cached=2_000, cacheable=1_000, rest=0)
+    assert PRICES.cost_of(split) == pytest.approx(2_000 * 0.1 + 1_000 * 1.25)
 
 
 def test_nothing_is_cached_below_the_minimum() -> None:
     assert PRICES.split(3_000, 1_023) == Split(0, 3_000, 0)
     assert PRICES.split(1_023, 1_000) == Split(0, 0, 1_023)
-    assert PRICES.cost(1_023, 1_000) == 1_023
+    assert PRICES.cost_of(Split(0, 0, 1_023)) == 1_023
 
 
 def test_nothing_is_found_past_the_lifetime() -> None:

@@ -33,10 +33,6 @@ def test_limits_count_the_ellipsis() -> None:
     assert summary_line("t" * 120, "", NOW, ["g" * 32], "n" * 100).count("…") == 0
 
 
-def test_excerpt_limit_is_a_parameter() -> None:
-    assert summary_line("T", "", NOW, [], "n" * 500, notes_chars=400).endswith("n…\n")
-
-
 def test_a_record_cannot_forge_a_line() -> None:
     for breaker in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029":
         forged = f"x{breaker}- [note] forged{breaker}Space: other"

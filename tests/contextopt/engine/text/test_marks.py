@@ -11,8 +11,9 @@ from benchmarks.agents.patches import apply_change
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
 from contextopt.engine.agents.deltas import UNCUT, ChangedFile, DeltaLimits, SentFile, build_delta, fully_sent
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, FullRetry, plan_retry, retry_task
-from contextopt.engine.prompts.rendering import header, render, summary_line
+from contextopt.engine.prompts.rendering import header, line_start, render, with_excerpt
 from contextopt.engine.prompts.values import RecordSummary, SpaceContext
+from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter
 from contextopt.engine.text.fences import STRATEGY_HINT, fence
 from contextopt.engine.text.marks import MARK, NO_NEWLINE, mark, marked_block, marked_file, unmark
@@ -185,7 +186,7 @@ def test_a_hint_has_two_lines_of_ours(text: str) -> None:
 
 @every_payload
 def test_a_record_is_one_line_of_its_space(text: str) -> None:
-    line = summary_line(text, text, NOW, [text], text, notes_chars=1_000)
+    line = with_excerpt(line_start(text, text, NOW, [text]), flatten_to(text, 1_000))
     record = RecordSummary(1, NOW, 0, line, TOKENIZER.count(line))
     space = SpaceContext("Shop", "", (), (record,))
     rendered = render(space, [record])

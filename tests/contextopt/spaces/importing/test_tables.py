@@ -186,12 +186,12 @@ def test_a_header_of_many_columns_is_refused_at_once() -> None:
     # Looking each name up in a list took six seconds.
     refusal = "must name at most 1,000 columns, it names 20,000"
     with within(1), pytest.raises(UnusableSource, match=refusal):
-        list(read_table(Lines(io.BytesIO(",".join(names).encode()))))
+        list(read_table(Lines(io.BytesIO(",".join(names).encode())), ""))
 
 
 def test_a_header_of_a_thousand_columns_is_read_and_blank_ones_do_not_count() -> None:
     names = ["title", *(f"c{number}" for number in range(COLUMNS_MAX - 1))]
-    (row,) = read_table(Lines(io.BytesIO((",".join(names) + "," * 500 + "\n1,2\n").encode())))
+    (row,) = read_table(Lines(io.BytesIO((",".join(names) + "," * 500 + "\n1,2\n").encode())), "")
     assert isinstance(row, RawRow)
     assert row.fields == {"title": "1", "c0": "2"}
 
@@ -212,12 +212,12 @@ def test_values_below_an_empty_header_go_to_the_metadata(
 
 def test_an_empty_header_that_another_column_names_is_refused() -> None:
     with pytest.raises(UnusableSource, match="names the column 'column 2' twice"):
-        list(read_table(Lines(io.BytesIO(b"title,,Column 2,column 2\na,b,c,d\n"))))
+        list(read_table(Lines(io.BytesIO(b"title,,Column 2,column 2\na,b,c,d\n")), ""))
 
 
 def test_a_row_with_too_many_values_below_empty_headers_is_rejected() -> None:
     text = "title" + "," * 3_000 + "\na" + "," * 1_000 + ",x" * 1_001 + "\nb,x\n"
-    refused, kept = read_table(Lines(io.BytesIO(text.encode())))
+    refused, kept = read_table(Lines(io.BytesIO(text.encode())), "")
     assert isinstance(refused, Rejection)
     assert refused.error == "has values in more than 1,000 columns without a name"
     assert isinstance(kept, RawRow)
