@@ -25,6 +25,7 @@ from contextopt.spaces.importing.git import (
     parse_log,
     run_git,
 )
+    top_folder,
 from contextopt.spaces.importing.rows import UnusableSource
 
 HISTORY_COMMITS = 2_000
@@ -123,10 +124,8 @@ def open_checkout(path: str) -> Checkout:
     if not path or "\0" in path or not Path(path).is_dir():
         raise InvalidInput.of("REPO", f"{path!r} is not a folder on this machine")
     folder = Path(path).resolve()
-    is_bare = git_line(folder, ["rev-parse", "--is-bare-repository"])
-    asked = "--absolute-git-dir" if is_bare == "true" else "--show-toplevel"
-    top = git_line(folder, ["rev-parse", asked]) if is_bare is not None else None
-    if top is None or Path(top).resolve() != folder or _commit(folder, "HEAD") is None:
+    top = top_folder(folder)
+    if top is None or top.resolve() != folder or _commit(folder, "HEAD") is None:
         return FolderCheckout(folder)
     return GitCheckout(folder)
 

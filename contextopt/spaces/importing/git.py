@@ -95,11 +95,17 @@ def find_repository(path: str) -> Path:
     folder = Path(path)
     if "\0" in path or not folder.is_dir():
         raise UnusableSource(f"REPO: {path!r} is not a folder on this machine")
-    inside = git_line(folder, ["rev-parse", "--is-bare-repository"])
-    if inside is None:
+    top = top_folder(folder)
+    if top is None:
         raise UnusableSource(f"REPO: {path} is not in a git repository")
-    asked = "--absolute-git-dir" if inside == "true" else "--show-toplevel"
-    return Path(git_line(folder, ["rev-parse", asked]) or folder.resolve())
+    return top
+
+
+def top_folder(folder: Path) -> Path | None:
+    """Return the top of the repository that contains the folder, None without one; see `find_repository`."""
+    is_bare = git_line(folder, ["rev-parse", "--is-bare-repository"])
+    asked = "--absolute-git-dir" if is_bare == "true" else "--show-toplevel"
+    return None if is_bare is None else Path(git_line(folder, ["rev-parse", asked]) or folder.resolve())
 
 
 def read_commit_dates(folder: Path) -> dict[str, str]:
