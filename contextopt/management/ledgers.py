@@ -6,6 +6,7 @@ from contextopt.assemblies.assemble import REQUEST_NAMES
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import LedgerEntry
 from contextopt.engine.prompts.warnings import ContextWarning
+from contextopt.engine.text.cleaning import cut
 
 DROPPED_SHOWN = 10
 NAME_WIDTH = 34
@@ -99,7 +100,7 @@ def _ledger_row(entry: LedgerEntry, parts: Sequence[str]) -> tuple[str, ...]:
     name = f"{entry.id} {entry.external_id}".strip()
     return (
         "kept" if entry.kept else "dropped",
-        name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…",
+        cut(name, NAME_WIDTH),
         f"{entry.score:.3f}",
         *(format(entry.parts[part], PARTS[part][1]) for part in parts),
         f"{entry.tokens:,}",

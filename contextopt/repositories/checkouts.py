@@ -12,6 +12,7 @@ from typing import IO, Protocol
 
 from contextopt.engine.code.graph.parsing import MAX_BYTES
 from contextopt.engine.code.relevance import MAX_PATHS_PER_CHANGE, Change
+from contextopt.engine.text.cleaning import cut
 from contextopt.errors import InvalidInput
 from contextopt.repositories.models import REPOSITORY_PATH_MAX
 from contextopt.repositories.storedfiles import blob_id
@@ -24,8 +25,8 @@ from contextopt.spaces.importing.git import (
     git_line,
     parse_log,
     run_git,
-)
     top_folder,
+)
 from contextopt.spaces.importing.rows import UnusableSource
 
 HISTORY_COMMITS = 2_000
@@ -202,8 +203,7 @@ def _tree_entry(line: bytes) -> Entry:
 
 def _checked(entry: Entry) -> Entry:
     if len(entry.path) > REPOSITORY_PATH_MAX:
-        path = entry.path[: REPOSITORY_PATH_MAX - 1] + "…"
-        return Entry(path, "", entry.size, NOT_READ["long"])
+        return Entry(cut(entry.path, REPOSITORY_PATH_MAX), "", entry.size, NOT_READ["long"])
     if not entry.skipped and entry.size > MAX_BYTES:
         return Entry(entry.path, entry.oid, entry.size, TOO_LARGE)
     return entry

@@ -7,6 +7,7 @@ from contextopt.agents.models import Attempt
 from contextopt.assemblies.models import Kind
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.logmarkers import classify
+from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.wording import listed, plural
 
 ERROR_SHOWN_CHARS = 240
@@ -53,8 +54,7 @@ def _cut(cut: Mapping[str, Any]) -> str:
 
 def error_line(text: str) -> str:
     """Return the first of the lines that report an error most clearly, cut to fit one line."""
-    line = " ".join(max(text.splitlines(), key=classify, default="").split())
-    return line if len(line) <= ERROR_SHOWN_CHARS else f"{line[: ERROR_SHOWN_CHARS - 1]}…"
+    return flatten_to(max(text.splitlines(), key=classify, default=""), ERROR_SHOWN_CHARS)
 
 
 def attempt_note(attempt: Attempt) -> str:

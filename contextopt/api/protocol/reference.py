@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contextopt.engine.text.cleaning import cut
+
 REF = "#/components/schemas/"
 # Longer texts would hide the description that they illustrate.
 TEXT_CHARS = 120
@@ -129,8 +131,8 @@ def _is_bare(target: dict[str, Any]) -> bool:
 
 
 def _shorten(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > TEXT_CHARS:
-        return f"{value[: TEXT_CHARS - 1]}…"
+    if isinstance(value, str):
+        return cut(value, TEXT_CHARS)
     if isinstance(value, list):
         return [_shorten(part) for part in value[:1]]
     if isinstance(value, dict):

@@ -225,14 +225,14 @@ def _commit_row(commit: Commit, number: int, source: str) -> RawRow:
         line=number,
         size=len(notes),
         fields={
-            "title": cut(" ".join(header["subject"].split()), limits.TITLE_MAX) or "(no subject)",
+            "title": shorten(" ".join(header["subject"].split()), limits.TITLE_MAX) or "(no subject)",
             "type": "commit",
             "date": header["date"],
             "tags": list(commit.folders),
             "notes": notes,
-            "source": cut(source, limits.SOURCE_MAX),
+            "source": shorten(source, limits.SOURCE_MAX),
             "external_id": header["sha"],
-            "metadata": {"author": cut(header["author"], 200), "email": cut(header["email"], 200)},
+            "metadata": {"author": shorten(header["author"], 200), "email": shorten(header["email"], 200)},
         },
     )
 
@@ -242,11 +242,12 @@ def compose_notes(commit: Commit) -> str:
     files = ", ".join(commit.files)
     if (more := commit.file_count - len(commit.files)) > 0:
         files += f" and {more:,} more"
-    author = f"Author: {cut(commit.header['author'], 200)}"
+    author = f"Author: {shorten(commit.header['author'], 200)}"
     tail = "\n\n".join([author, f"Files: {files}"] if files else [author])[: limits.NOTES_MAX // 2]
-    body = cut(commit.header["body"].strip(), limits.NOTES_MAX // 2)
+    body = shorten(commit.header["body"].strip(), limits.NOTES_MAX // 2)
     return f"{body}\n\n{tail}" if body else tail
 
 
-def cut(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
+    """Cut anywhere, even inside a grapheme: another cut would change records when they are imported again."""
     return text if len(text) <= length else text[: length - 1] + "…"

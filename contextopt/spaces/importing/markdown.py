@@ -12,7 +12,7 @@ from frontmatter.default_handlers import YAMLHandler
 
 from contextopt.spaces import models as limits
 from contextopt.spaces.importing.files import readable
-from contextopt.spaces.importing.git import cut, read_commit_dates
+from contextopt.spaces.importing.git import read_commit_dates, shorten
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
 
 SUFFIXES = (".md", ".markdown")
@@ -57,7 +57,7 @@ def read_folder(name: str) -> Iterator[Found]:
     if "\0" in name or not folder.is_dir():
         raise UnusableSource(f"DIR: {name!r} is not a folder")
     dates = read_commit_dates(folder)
-    source = cut(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
+    source = shorten(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
         if _leads_out(path, folder):
@@ -182,7 +182,7 @@ def _page_fields(page: Page, front: dict[str, object], body: str, changed: str) 
     metadata = {key: value for key, value in front.items() if key.lower() not in OWN_FIELDS}
     title = own.get("title") or find_heading(body) or readable(page.path.stem)
     return {
-        "title": cut(str(title), limits.TITLE_MAX),
+        "title": shorten(str(title), limits.TITLE_MAX),
         "type": own.get("type", "document"),
         "date": read_date(own.get("date", changed)),
         "tags": read_tags(own.get("tags", [])),

@@ -13,6 +13,7 @@ from typing import TypedDict
 from django.db import DataError, connection
 from pydantic import ValidationError
 
+from contextopt.engine.text.cleaning import cut
 from contextopt.errors import Conflict
 from contextopt.inputs import field_problems
 from contextopt.people.models import Team
@@ -269,5 +270,4 @@ def _explain(message: str) -> str:
 
 
 def _reject(row: RawRow, name: str, error: str) -> Rejection:
-    cut = error if len(error) <= ERROR_MAX else error[: ERROR_MAX - 1] + "…"
-    return Rejection(row.line, name, cut, row.file)
+    return Rejection(row.line, name, cut(error, ERROR_MAX), row.file)

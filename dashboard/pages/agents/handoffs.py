@@ -10,6 +10,7 @@ from django.db.models import Count, Q, Sum
 from contextopt.agents.handoffs.models import finding_key
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
 from contextopt.engine.briefs.compression import MANY_CRITICAL, OPEN_DECISIONS
+from contextopt.engine.text.cleaning import flatten_to
 from contextopt.models import BriefState, Decision, Finding, HandoffPhase, PhaseCompression, Task
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.charts.tiles import Change, Tile, points
@@ -219,8 +220,7 @@ def excerpt(finding: Finding) -> str:
     """Return a one-line description of the finding."""
     content = finding.content
     said = next((str(content[key]) for key in SPEAKING if content.get(key)), "")
-    text = " ".join((said or json.dumps(content, ensure_ascii=False)).split())
-    return text if len(text) <= EXCERPT else f"{text[: EXCERPT - 1]}…"
+    return flatten_to(said or json.dumps(content, ensure_ascii=False), EXCERPT)
 
 
 def _alerts(status: PhaseStatus, *, is_now: bool) -> Iterator[Alert]:
