@@ -17,6 +17,8 @@ EngineError               see `contextopt/engine/text/errors.py`
 
 from dataclasses import dataclass
 
+from django.core.exceptions import ValidationError
+
 from contextopt.engine.text.errors import EngineError
 from contextopt.engine.wording import plural
 
@@ -47,6 +49,13 @@ class InvalidInput(ContextoptError):
     @classmethod
     def of(cls, field: str, message: str) -> "InvalidInput":
         return cls([FieldProblem(field, message)])
+
+    @classmethod
+    def of_model(cls, error: ValidationError, *, field: str = "body") -> "InvalidInput":
+        """Read a model's error. One that names no fields is about `field`."""
+        if hasattr(error, "error_dict"):
+            return cls([FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()])
+        return cls([FieldProblem(field, message) for message in error.messages])
 
 
 class NotFound(ContextoptError):

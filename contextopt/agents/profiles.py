@@ -63,8 +63,7 @@ def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str)
             team=team, phase=phase, created_by=created_by, note=data.note, **given
         )
     except ValidationError as error:
-        problems = [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
-        raise InvalidInput(problems) from error
+        raise InvalidInput.of_model(error) from error
     _note(created_by, "profile.published", before, profile)
     return profile
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.locks import retry_deadlocks
 from contextopt.people.audit import note_event
 from contextopt.people.inputs import AccountIn, InvitationIn
@@ -122,7 +122,7 @@ def accept_with_account(*, token: str, data: AccountIn) -> Membership:
         user.full_clean(exclude=["password"])
         validate_password(data.password, user)
     except ValidationError as error:
-        raise InvalidInput(_problems(error)) from error
+        raise InvalidInput.of_model(error, field="password") from error
     user.set_password(data.password)
     try:
         with transaction.atomic():
@@ -131,12 +131,6 @@ def accept_with_account(*, token: str, data: AccountIn) -> Membership:
         # Someone else took the name after the check.
         raise InvalidInput.of("username", "A user with that username already exists.") from error
     return _join(invitation, user)
-
-
-def _problems(error: ValidationError) -> list[FieldProblem]:
-    if hasattr(error, "error_dict"):
-        return [FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()]
-    return [FieldProblem("password", message) for message in error.messages]
 
 
 def _claim(token: str) -> Invitation:

@@ -25,7 +25,7 @@ from contextopt.engine.prompts.config import (
 )
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.limits import ACTOR_MAX
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.spaces.inputs import ConfigIn, SettingsIn
@@ -243,7 +243,7 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
     try:
         return add(space=space, created_by=created_by, note=data.note, **given_settings(data))
     except ValidationError as error:
-        raise _named(error) from error
+        raise InvalidInput.of_model(error) from error
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -255,11 +255,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     try:
         ContextConfig(**settings).clean()
     except ValidationError as error:
-        raise _named(error) from error
-
-
-def _named(error: ValidationError) -> InvalidInput:
-    return InvalidInput([FieldProblem(name, " ".join(rules)) for name, rules in error.message_dict.items()])
+        raise InvalidInput.of_model(error) from error
 
 
 def given_settings(data: SettingsIn) -> dict[str, Any]:

@@ -140,11 +140,7 @@ def on_invalid_input(request: HttpRequest, exc: InvalidInput | InvalidValue) -> 
 
 
 def on_model_error(request: HttpRequest, exc: ModelValidationError) -> HttpResponse:
-    if not hasattr(exc, "error_dict"):
-        return invalid(request, [FieldError(field="body", message=" ".join(exc.messages))])
-    return invalid(
-        request, [FieldError(field=name, message=" ".join(rules)) for name, rules in exc.message_dict.items()]
-    )
+    return on_invalid_input(request, InvalidInput.of_model(exc))
 
 
 def errors_of(exc: InvalidInput | EngineError) -> list[FieldError]:
