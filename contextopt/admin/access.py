@@ -336,10 +336,7 @@ class StoredResponseAdmin(ViewOnlyAdmin):
     list_select_related = ("api_key",)
     search_fields = ("=idempotency_key",)
     fields = ("idempotency_key", "api_key", "status", "content_type", "request_hash", "created_at")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[StoredResponse]:
-        answers: QuerySet[StoredResponse] = super().get_queryset(request)
-        return answers.defer("body")
+    always_defer = ("body",)
 
 
 @admin.register(Throttle)

@@ -44,9 +44,13 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
 
 
 class BaseAdmin(ModelAdmin):  # type: ignore[misc]
-    """A list that stays fast however large its table is. It does not load the columns in `list_defer`."""
+    """A list that stays fast however large its table is.
+
+    It does not load the columns in `list_defer`. No page loads those in `always_defer`.
+    """
 
     list_defer: tuple[str, ...] = ()
+    always_defer: tuple[str, ...] = ()
     show_full_result_count = False
     list_disable_select_all = True
     list_per_page = 50
@@ -57,7 +61,7 @@ class BaseAdmin(ModelAdmin):  # type: ignore[misc]
     formfield_overrides = {ArrayField: {"widget": UnfoldAdminTextInputWidget}}  # noqa: RUF012
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows: QuerySet[Any] = super().get_queryset(request)
+        rows: QuerySet[Any] = super().get_queryset(request).defer(*self.always_defer)
         match, model = request.resolver_match, self.opts
         is_list = match and match.url_name == f"{model.app_label}_{model.model_name}_changelist"
         return rows.defer(*self.list_defer) if is_list else rows
@@ -91,6 +95,8 @@ class RulesAdmin(BaseAdmin):
         return () if obj is None else ("team",)
 
     def save_model(self, request: HttpRequest, obj: Any, form: "ModelForm[Any]", change: bool) -> None:
+        if hasattr(obj, "updated_by"):
+            obj.updated_by = actor(request)
         super().save_model(request, obj, form, change)
         if not change:
             self._note(request, obj, after=_values(obj))

@@ -1,8 +1,6 @@
 """Vectors, read-only: the settings choose their model and a job makes them."""
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
 from contextopt.admin.base import ViewOnlyAdmin
 from contextopt.models import EmbeddingFill, EmbeddingModel, EmbeddingTodo, RecordEmbedding
@@ -38,7 +36,4 @@ class RecordEmbeddingAdmin(ViewOnlyAdmin):
     list_select_related = ("record", "model")
     ordering = ("-id",)
     fields = EMBEDDING_FIELDS
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[RecordEmbedding]:
-        embeddings: QuerySet[RecordEmbedding] = super().get_queryset(request)
-        return embeddings.defer("embedding")
+    always_defer = ("embedding",)

@@ -3,10 +3,9 @@
 from typing import Any
 
 from django.contrib import admin
-from django.forms import ModelForm
 from django.http import HttpRequest
 
-from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, actor, display
+from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, display
 from contextopt.agents.handoffs.budgets import default_budgets
 from contextopt.inputs import read_digits
 from contextopt.models import Finding, HandoffPhase, HandoffSettings, PhaseCompression
@@ -68,9 +67,3 @@ class HandoffSettingsAdmin(RulesAdmin):
             initial.pop("team", None)
         phase = HandoffPhase(name) if name in HandoffPhase.values else HandoffPhase.ANALYSIS
         return {**default_budgets(phase).to_json(), **initial, "phase": phase.value}
-
-    def save_model(
-        self, request: HttpRequest, obj: HandoffSettings, form: "ModelForm[HandoffSettings]", change: bool
-    ) -> None:
-        obj.updated_by = actor(request)
-        super().save_model(request, obj, form, change)

@@ -1,8 +1,6 @@
 """Repositories, read-only: their files are read from checkouts, never typed in."""
 
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
 from contextopt.admin.base import ViewOnlyAdmin
 from contextopt.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
@@ -37,10 +35,7 @@ class CodeBlobAdmin(ViewOnlyAdmin):
     search_fields = ("=oid",)
     ordering = ("-id",)
     fields = BLOB_FIELDS
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[CodeBlob]:
-        blobs: QuerySet[CodeBlob] = super().get_queryset(request)
-        return blobs.defer("content", "parsed", "definitions", "terms")
+    always_defer = ("content", "parsed", "definitions", "terms")
 
 
 @admin.register(RepositoryHistory)
@@ -50,7 +45,4 @@ class RepositoryHistoryAdmin(ViewOnlyAdmin):
     search_fields = ("repository__name", "=revision")
     ordering = ("-repository_id",)
     fields = ("repository", "revision", "commits")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[RepositoryHistory]:
-        histories: QuerySet[RepositoryHistory] = super().get_queryset(request)
-        return histories.defer("changes")
+    always_defer = ("changes",)

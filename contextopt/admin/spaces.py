@@ -227,10 +227,7 @@ class RecordViewAdmin(ViewOnlyAdmin):
     list_select_related = ("record",)
     search_fields = ("=record__id", "=viewer")
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[RecordView]:
-        views: QuerySet[RecordView] = super().get_queryset(request)
-        return views.defer("record__notes", "record__metadata")
+    always_defer = ("record__notes", "record__metadata")
 
 
 @admin.register(SpaceCounts)

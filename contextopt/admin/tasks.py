@@ -1,7 +1,6 @@
 """Tasks of coding agents, read-only, the limits of a team's retries, and its standing documents."""
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
@@ -54,10 +53,7 @@ class BlobAdmin(ViewOnlyAdmin):
     search_fields = ("=sha256",)
     fields = ("sha256", "team", "size", "used_at")
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Blob]:
-        blobs: QuerySet[Blob] = super().get_queryset(request)
-        return blobs.defer("content")
+    always_defer = ("content",)
 
 
 @admin.register(ReceiverFile)
@@ -85,12 +81,6 @@ class RetrySettingsAdmin(RulesAdmin):
     list_select_related = ("team",)
     autocomplete_fields = ("team",)
     ordering = ("team",)
-
-    def save_model(
-        self, request: HttpRequest, obj: RetrySettings, form: "ModelForm[RetrySettings]", change: bool
-    ) -> None:
-        obj.updated_by = actor(request)
-        super().save_model(request, obj, form, change)
 
 
 @admin.register(StandingDocument)

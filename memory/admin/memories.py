@@ -62,10 +62,7 @@ class MemoryEmbeddingAdmin(ViewOnlyAdmin):
     fields = ("memory_id", "model", "corpus_id", "created_at")
     search_fields = ("=memory__id",)
     ordering = ("-id",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryEmbedding]:
-        rows: QuerySet[MemoryEmbedding] = super().get_queryset(request)
-        return rows.defer("embedding")
+    always_defer = ("embedding",)
 
 
 @admin.register(StrategyUse)
