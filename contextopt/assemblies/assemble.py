@@ -4,7 +4,7 @@ Without a question, an assembly usually takes three statements: the space with i
 with their counts, and one insert of the narrow row with its payload.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -25,11 +25,12 @@ from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices
 from contextopt.assemblies.questions import load_for_question
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.sufficiency import Emptiness
-from contextopt.engine import ContextConfig
+from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
 from contextopt.engine.placement.sight import Sight
 from contextopt.engine.prompts.config import LAST_RECORDS_STAGE
 from contextopt.engine.prompts.mentions import Mentions
+from contextopt.engine.prompts.values import WHOLE_SHARES
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
@@ -60,13 +61,60 @@ REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3
 
 
 @dataclass(frozen=True, slots=True)
+class UndecidedContext:
+    """A context whose candidates are still to be found."""
+
+    space: SpaceInForce
+    config: ContextConfig
+    question: PreparedQuery | None
+    as_of: datetime
+    tokenizer: Tokenizer
+    sizes: PartSizes = WHOLE_SHARES
+
+    def reach_out(self) -> Iterator[Candidates]:
+        """Yield more and more candidates, until they are all."""
+        for reach in REACHES:
+            found = self._find(reach)
+            yield found
+            if found.is_all:
+                return
+
+    def _find(self, reach: int) -> Candidates:
+        space_id, question = self.space.id, self.question
+        if question is None:
+            config = self.config.without_question()
+            return load_candidates(space_id, config=config, now=self.as_of, tokenizer=self.tokenizer)
+        return load_for_question(
+            space_id,
+            question,
+            Mentions.of(question.text, self.as_of, ZoneInfo(self.space.time_zone)),
+            config=self.config,
+            now=self.as_of,
+            tokenizer=self.tokenizer,
+            reach=reach,
+        )
+
+    def decide(self, found: Candidates, sight: Sight) -> engine.Assembled:
+        return engine.assemble(
+            self.space.to_value(found.records),
+            self.config,
+            self.as_of,
+            self.tokenizer,
+            sizes=self.sizes,
+            counts=found.counts,
+            baseline=found.baseline,
+            query=found.query,
+            sight=sight,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DecidedContext:
     """A context that is decided but not logged yet."""
 
     result: AssemblyResult
     occasion: Occasion
     found: Candidates
-    reach: int
 
     def log(
         self,
@@ -83,7 +131,7 @@ class DecidedContext:
         Raises:
             NotFound: the space was deleted in the meantime.
         """
-        givens = pack_givens(self.occasion.space, self.found, self.reach, self.result.placed.sight)
+        givens = pack_givens(self.occasion.space, self.found, self.result.placed.sight)
         occasion = replace(
             self.occasion,
             givens=givens,
@@ -138,20 +186,17 @@ def decide_space(
     config, overrides = config_in_force(space, request)
     with loading():
         tokenizer = get_tokenizer(config.encoding)
-    system, history = prompt_sizes(request, tokenizer)
+    sizes = part_sizes(request, tokenizer)
     asked = config if request.asks else config.without_question()
     question = prepare_query(request.query.strip()) if request.asks else None
-    conversation = load_conversation(
-        team_id, space, request, tokenizer, system_tokens=system, history_tokens=history
-    )
+    conversation = load_conversation(team_id, space, request, tokenizer, sizes)
     place = _place(space, request, config, tokenizer)
-    for reach in REACHES:
-        found = find_candidates(space, question, asked, as_of, tokenizer, reach)
-        decide = partial(decide_with, space, found, config, as_of, tokenizer, system=system, history=history)
-        placed = place_context(place, conversation, decide)
-        outcome = placed.outcome
-        if found.is_all or not outcome.wants_more_candidates:
+    context = UndecidedContext(space, config, question, as_of, tokenizer, sizes)
+    for found in context.reach_out():
+        placed = place_context(place, conversation, partial(context.decide, found))
+        if not placed.outcome.wants_more_candidates:
             break
+    outcome = placed.outcome
     emptiness = Emptiness(space.id, space.to_value(()), asked, as_of, tokenizer, outcome)
     warnings = (*found.warnings, *emptiness.warnings())
     result = AssemblyResult(
@@ -166,34 +211,8 @@ def decide_space(
         warnings=warnings,
         placed=placed,
     )
-    return DecidedContext(
-        result, Occasion(team_id, space, config, request, actor, system, history), found, reach
-    )
-
-
-def decide_with(
-    space: SpaceInForce,
-    found: Candidates,
-    config: ContextConfig,
-    as_of: datetime,
-    tokenizer: Tokenizer,
-    sight: Sight,
-    *,
-    system: int | None,
-    history: int | None,
-) -> engine.Assembled:
-    return engine.assemble(
-        space.to_value(found.records),
-        config,
-        as_of,
-        tokenizer,
-        system_tokens=system,
-        history_tokens=history,
-        counts=found.counts,
-        baseline=found.baseline,
-        query=found.query,
-        sight=sight,
-    )
+    occasion = Occasion(team_id, space, config, request, actor, sizes)
+    return DecidedContext(result, occasion, found)
 
 
 def _place(space: SpaceInForce, request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
@@ -205,22 +224,6 @@ def _place(space: SpaceInForce, request: AssemblyIn, config: ContextConfig, toke
     today = timezone.now().astimezone(ZoneInfo(space.time_zone)).date()
     prices = cache_prices(request.model, today) if is_priced else UNKNOWN
     return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
-
-
-def find_candidates(
-    space: SpaceInForce,
-    question: PreparedQuery | None,
-    config: ContextConfig,
-    as_of: datetime,
-    tokenizer: Tokenizer,
-    reach: int,
-) -> Candidates:
-    if question is None:
-        return load_candidates(space.id, config=config, now=as_of, tokenizer=tokenizer)
-    mentions = Mentions.of(question.text, as_of, ZoneInfo(space.time_zone))
-    return load_for_question(
-        space.id, question, mentions, config=config, now=as_of, tokenizer=tokenizer, reach=reach
-    )
 
 
 def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
@@ -253,7 +256,7 @@ def _setting_names(request: AssemblyIn) -> dict[str, str]:
     return STAGE_3_SETTINGS if request.stage == LAST_RECORDS_STAGE else {}
 
 
-def prompt_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> tuple[int | None, int | None]:
+def part_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> PartSizes:
     """Return the token counts of the caller's system and history, which come as texts or as counts."""
     sizes = []
     for name in ("system", "history"):
@@ -261,4 +264,4 @@ def prompt_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> tuple[int | None,
         if text is not None and size is not None:
             raise InvalidInput.of(f"{name}_tokens", f"give {name} or {name}_tokens, not both")
         sizes.append(tokenizer.count(text) if text is not None else size)
-    return sizes[0], sizes[1]
+    return PartSizes(*sizes)

@@ -51,7 +51,8 @@ class Candidates:
     """The best candidates, the ten newest records, and counts of what the filters passed.
 
     For a question, the engine ranks by `query`, and `encoder` names the model of its vector, if it has one.
-    `is_all` is true if no further candidates or texts are left.
+    `reach` is how many times the usual number was read. `is_all` is true if no further candidates or texts
+    are left.
     """
 
     records: tuple[RecordSummary, ...]
@@ -60,6 +61,7 @@ class Candidates:
     query: Query | None = None
     encoder: str = ""
     warnings: tuple[ContextWarning, ...] = ()
+    reach: int = 1
     is_all: bool = True
 
 

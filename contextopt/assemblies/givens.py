@@ -79,7 +79,7 @@ class Givens:
     sight: Sight = NOTHING
 
 
-def pack_givens(space: SpaceInForce, found: Candidates, reach: int, sight: Sight = NOTHING) -> bytes:
+def pack_givens(space: SpaceInForce, found: Candidates, sight: Sight = NOTHING) -> bytes:
     """Return the engine's inputs in a compact binary form. It holds parts of relevance in whole millionths,
     as the engine rounds them.
     """
@@ -88,7 +88,7 @@ def pack_givens(space: SpaceInForce, found: Candidates, reach: int, sight: Sight
     head = {
         "engine": ENGINE_VERSION,
         "encoder": found.encoder,
-        "reach": reach,
+        "reach": found.reach,
         "space": [space.name, space.description, space.categories],
         "counts": astuple(found.counts),
         "records": len(keys),

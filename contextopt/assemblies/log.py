@@ -18,7 +18,7 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgers import pack_entries
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine import ContextConfig
+from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
@@ -84,8 +84,7 @@ class Occasion:
     config: ContextConfig
     request: AssemblyIn
     actor: str
-    system: int | None
-    history: int | None
+    sizes: PartSizes
     is_demo: bool = False
     created_at: datetime | None = None
     givens: bytes = b""
@@ -100,11 +99,7 @@ class Occasion:
         asked = self.request.model_dump(mode="json", exclude_unset=True, exclude=left_out)
         if not self.keeps_question:
             asked[NO_QUESTION_KEPT] = True
-        if self.system is not None:
-            asked["system_tokens"] = self.system
-        if self.history is not None:
-            asked["history_tokens"] = self.history
-        return asked
+        return asked | self.sizes.to_json()
 
 
 def draw_ids(number: int) -> list[int]:

@@ -130,6 +130,7 @@ def load_for_question(
         ),
         encoder=encoder,
         warnings=tuple(_warnings(space_id, asked, matches, best_match, base.counts, config.window_in_force)),
+        reach=reach,
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.placement.conversations import block_tokens, measure_again
-from contextopt.engine import ContextConfig
+from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
 from contextopt.engine.prompts.budget import allocate
@@ -217,9 +217,7 @@ def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
     yield CONFIG_VERSION, payload.config["version"]
     carried = _carried_tokens(payload)
     yield "carried_tokens", carried
-    allocation = allocate(
-        config, request.get("system_tokens"), request.get("history_tokens"), carried_tokens=carried
-    )
+    allocation = allocate(config, PartSizes.from_json(request), carried_tokens=carried)
     yield "total_tokens", allocation.total
     yield "system_tokens", allocation.system
     yield "history_tokens", allocation.history

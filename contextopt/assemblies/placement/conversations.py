@@ -17,6 +17,7 @@ from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM, Conversation, LastPrompt, Placement
 from contextopt.engine.placement.prices import CachePrices, Split
 from contextopt.engine.placement.sight import Block, read_block
+from contextopt.engine.prompts.values import PartSizes
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import InvalidInput, NotFound
 
@@ -26,9 +27,7 @@ def load_conversation(
     space: SpaceInForce,
     request: AssemblyIn,
     tokenizer: Tokenizer,
-    *,
-    system_tokens: int | None,
-    history_tokens: int | None,
+    sizes: PartSizes,
 ) -> Conversation:
     """Return the conversation before the requested prompt.
 
@@ -43,12 +42,12 @@ def load_conversation(
     if missing is not None:
         raise NotFound(f"There is no assembly {missing} of the space {space.slug!r} (in_sight).")
     last = _last_prompt(team_id, space.id, request)
-    asked, history = 0, history_tokens or 0
+    asked, history = 0, sizes.history or 0
     if request.query and (request.conversation or request.in_sight):
         asked = tokenizer.count(request.query)
         if request.history is not None and request.history.endswith(request.query):
             history = max(0, history - asked)
-    return Conversation(system_tokens or 0, history, asked, blocks, last)
+    return Conversation(sizes.system or 0, history, asked, blocks, last)
 
 
 def _payloads() -> QuerySet[AssemblyPayload]:

@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
-from contextopt.assemblies.assemble import (
-    REACHES,
-    config_in_force,
-    decide_with,
-    find_candidates,
-)
+from contextopt.assemblies.assemble import UndecidedContext, config_in_force
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.conversations import shared_prefix
@@ -107,14 +102,12 @@ def _load_turn(
     request = AssemblyIn(space=space.slug, query=asked.query, as_of=as_of, context_tokens=context_tokens)
     in_force = load_space(space.team_id, space.slug)
     config, _ = config_in_force(in_force, request)
-    question = prepare_query(asked.query)
-    for reach in REACHES:
-        found = find_candidates(in_force, question, config, as_of, tokenizer, reach)
-        decide = partial(decide_with, in_force, found, config, as_of, tokenizer, system=None, history=None)
-        if found.is_all or not decide(NOTHING).wants_more_candidates:
+    context = UndecidedContext(in_force, config, prepare_query(asked.query), as_of, tokenizer)
+    for found in context.reach_out():
+        if not context.decide(found, NOTHING).wants_more_candidates:
             break
     versions = {record.id: record.version for record in found.records}
-    return Turn(tokenizer.count(asked.query), decide, versions)
+    return Turn(tokenizer.count(asked.query), partial(context.decide, found), versions)
 
 
 def rehearse(

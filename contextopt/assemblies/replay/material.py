@@ -14,7 +14,7 @@ from contextopt.assemblies.givens import GivenRecord, Givens, unpack_givens
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.questions import NOTES_READ
 from contextopt.assemblies.verify import read_config
-from contextopt.engine import ContextConfig, Query, RecordDetail, RecordSummary, SpaceContext
+from contextopt.engine import ContextConfig, PartSizes, Query, RecordDetail, RecordSummary, SpaceContext
 from contextopt.engine.prompts.duplicates import numbers_in
 from contextopt.engine.prompts.rendering import summary_line
 from contextopt.engine.text.errors import UnknownEncoding
@@ -109,8 +109,7 @@ class Material:
             config,
             self.assembly.as_of,
             tokenizer,
-            system_tokens=self.request.get("system_tokens"),
-            history_tokens=self.request.get("history_tokens"),
+            sizes=PartSizes.from_json(self.request),
             counts=found.counts,
             baseline=found.baseline,
             query=found.query,

@@ -32,6 +32,7 @@ from contextopt.engine.prompts.selection import (
 )
 from contextopt.engine.prompts.truncation import Cut, truncate
 from contextopt.engine.prompts.values import (
+    WHOLE_SHARES,
     Assembled,
     Certificate,
     ContextFilters,
@@ -39,6 +40,7 @@ from contextopt.engine.prompts.values import (
     DateRange,
     FilterCounts,
     LedgerEntry,
+    PartSizes,
     RecordSummary,
     SpaceContext,
     TokenAllocation,
@@ -122,8 +124,7 @@ def assemble(
     now: datetime,
     tokenizer: Tokenizer,
     *,
-    system_tokens: int | None = None,
-    history_tokens: int | None = None,
+    sizes: PartSizes = WHOLE_SHARES,
     counts: FilterCounts | None = None,
     baseline: tuple[RecordSummary, ...] | None = None,
     query: Query | None = None,
@@ -146,7 +147,7 @@ def assemble(
     if query is None:
         config = config.without_question()
     request = _Request(space, config, utc("now", now), tokenizer, query, sight)
-    allocation = allocate(config, system_tokens, history_tokens, carried_tokens=sight.tokens)
+    allocation = allocate(config, sizes, carried_tokens=sight.tokens)
     budget_tokens = allocation.context - sight.tokens
     header = fit_header(space, budget_tokens, tokenizer)
     candidates = _candidates(request, counts)
@@ -161,7 +162,7 @@ def assemble(
     fixed = choose(request.with_fixed_budget()) if request.is_adaptive else None
     stage3 = _Baseline()
     if config.stage >= SCORED_STAGE:
-        budget = _stage3_budget(config, system_tokens, history_tokens)
+        budget = _stage3_budget(config, sizes)
         stage3 = _render_baseline(request, space.records if baseline is None else baseline, header, budget)
     return Assembled(
         text=chosen.text,
@@ -301,11 +302,9 @@ def _wants_more(candidates: _Candidates, chosen: _Chosen, query: Query | None) -
     return any(scored.record.id not in query.details for scored in chosen.cut.kept)
 
 
-def _stage3_budget(
-    config: ContextConfig, system_tokens: int | None, history_tokens: int | None
-) -> int | None:
+def _stage3_budget(config: ContextConfig, sizes: PartSizes) -> int | None:
     try:
-        return allocate(config, system_tokens, history_tokens, stage=LAST_RECORDS_STAGE).context
+        return allocate(config, sizes, stage=LAST_RECORDS_STAGE).context
     except BudgetExceeded:
         # Possible if stage 3's share, and with it the total, is set below stage 4's.
         return None

@@ -1,8 +1,9 @@
 """The input and output values of an assembly. All are immutable and validated on creation."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.text.errors import InvalidValue
@@ -153,6 +154,25 @@ class FilterCounts:
         check_int("filtered", self.filtered, 0, MAX_INT)
         check_int("outside_window", self.outside_window, 0, MAX_INT)
         check_int("deleted", self.deleted, 0, MAX_INT)
+
+
+@dataclass(frozen=True, slots=True)
+class PartSizes:
+    """The tokens of the caller's system and history. One that is not given takes its whole share."""
+
+    system: int | None = None
+    history: int | None = None
+
+    @classmethod
+    def from_json(cls, request: Mapping[str, Any]) -> "PartSizes":
+        return cls(request.get("system_tokens"), request.get("history_tokens"))
+
+    def to_json(self) -> dict[str, int]:
+        sizes = {"system_tokens": self.system, "history_tokens": self.history}
+        return {name: size for name, size in sizes.items() if size is not None}
+
+
+WHOLE_SHARES = PartSizes()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,14 @@ def candidates(draw: st.DrawFn) -> Candidates:
         detail = RecordDetail("Queue", "note", (), "Stuck.")
         query = Query(frozenset(), relevant, dict.fromkeys(draw(st.sets(some)), detail))
     counts = FilterCounts(*(draw(st.integers(0, 2**62)) for _ in range(3)))
-    return Candidates(tuple(records), tuple(baseline), counts, query, draw(st.text(max_size=20)))
+    return Candidates(
+        tuple(records),
+        tuple(baseline),
+        counts,
+        query,
+        draw(st.text(max_size=20)),
+        reach=draw(st.integers(1, 216)),
+    )
 
 
 def expected(found: Candidates) -> set[GivenRecord]:
@@ -80,16 +87,16 @@ def key(record: RecordSummary) -> tuple[int, int, int]:
     return record.id, record.version, min(10, record.view_count)
 
 
-@given(spaces(), candidates(), st.integers(1, 216))
-def test_whatever_was_given_reads_back(space: SpaceInForce, found: Candidates, reach: int) -> None:
+@given(spaces(), candidates())
+def test_whatever_was_given_reads_back(space: SpaceInForce, found: Candidates) -> None:
     """A record of two states is there twice, as a candidate and as one of the last by date."""
-    packed = pack_givens(space, found, reach)
+    packed = pack_givens(space, found)
     assert packed[0] == FORMAT
     read = unpack_givens(packed)
     assert (read.name, read.description, read.categories) == (
         space.name, space.description, space.categories,
     )  # fmt: skip
-    assert (read.engine_version, read.encoder, read.reach) == (ENGINE_VERSION, found.encoder, reach)
+    assert (read.engine_version, read.encoder, read.reach) == (ENGINE_VERSION, found.encoder, found.reach)
     assert (read.counts, read.is_asked) == (found.counts, found.query is not None)
     assert len(read.records) == len(expected(found))
     assert set(read.records) == expected(found)
@@ -98,7 +105,7 @@ def test_whatever_was_given_reads_back(space: SpaceInForce, found: Candidates, r
 def packed_parts(relevance: Relevance) -> bytes:
     query = Query(frozenset(), {7: relevance}, {})
     space = SpaceInForce(1, "s", "", "", (), "UTC", 1, 1, {})
-    return pack_givens(space, Candidates((summary(7),), (), FilterCounts(1), query), 1)
+    return pack_givens(space, Candidates((summary(7),), (), FilterCounts(1), query))
 
 
 def test_parts_are_rounded_as_the_engine_rounds_them() -> None:
@@ -123,9 +130,9 @@ def test_parts_that_the_relevance_no_longer_has_are_left_out() -> None:
 def test_the_engine_gets_nothing_that_is_not_logged() -> None:
     """A further input of the engine has to be logged: in `Givens`, or elsewhere in the log."""
     assert [*inspect.signature(engine.assemble).parameters] == [
-        "space", "config", "now", "tokenizer", "system_tokens", "history_tokens", "counts", "baseline",
-        "query", "sight",
+        "space", "config", "now", "tokenizer", "sizes", "counts", "baseline", "query", "sight",
     ]  # fmt: skip
+    assert names(engine.PartSizes) == ["system", "history"]
     assert names(engine.SpaceContext) == ["name", "description", "categories", "records"]
     # The usual similarity is that of the encoder, whose name is logged.
     assert names(engine.Query) == [

@@ -16,6 +16,7 @@ from contextopt.engine import (
     FilterCounts,
     HeuristicTokenizer,
     InvalidValue,
+    PartSizes,
     RecordSummary,
     SpaceContext,
     allocate,
@@ -162,7 +163,7 @@ def test_4_budget_never_exceeded(
 ) -> None:
     config = config.replace(total_tokens=None, system_tokens=1500, history_tokens=1500)
     for tokenizer in (TOKENIZER, HeuristicTokenizer()):
-        assembled = assemble(space, config, NOW, tokenizer, system_tokens=system, history_tokens=history)
+        assembled = assemble(space, config, NOW, tokenizer, sizes=PartSizes(system, history))
         tokens = tokenizer.count(assembled.text)
         assert tokens == assembled.stats.tokens_used == assembled.certificate.tokens
         assert tokens <= assembled.allocation.context == assembled.stats.tokens_available
@@ -213,7 +214,7 @@ def test_7_sorted_by_relevance(space: SpaceContext, config: ContextConfig) -> No
 def test_8_response_reservation(config: ContextConfig, system: int, history: int, total: int | None) -> None:
     config = config.replace(total_tokens=total)
     try:
-        parts = allocate(config, system, history)
+        parts = allocate(config, PartSizes(system, history))
     except BudgetExceeded as error:
         missing = error.missing
         assert missing > 0

@@ -14,6 +14,7 @@ from contextopt.engine import (
     FilterCounts,
     HeuristicTokenizer,
     InvalidValue,
+    PartSizes,
     SpaceContext,
     assemble,
 )
@@ -159,10 +160,10 @@ def test_a_header_over_the_budget_is_cut_and_says_so() -> None:
 
 
 def test_long_history_shrinks_the_context_and_then_is_an_error() -> None:
-    assembled = assemble(make_full_space(), STAGE_4, NOW, TOKENIZER, history_tokens=2900)
+    assembled = assemble(make_full_space(), STAGE_4, NOW, TOKENIZER, sizes=PartSizes(history=2900))
     assert assembled.allocation.context == 100 >= assembled.stats.tokens_used
     with pytest.raises(BudgetExceeded) as caught:
-        assemble(make_full_space(), STAGE_4, NOW, TOKENIZER, history_tokens=3100)
+        assemble(make_full_space(), STAGE_4, NOW, TOKENIZER, sizes=PartSizes(history=3100))
     assert caught.value.missing == 100
 
 
@@ -207,7 +208,7 @@ def test_baseline_is_given_apart_from_the_candidates() -> None:
 
 def test_no_comparison_where_stage_3_could_not_be_assembled() -> None:
     config = ContextConfig(stage3_context_tokens=0)
-    assembled = assemble(make_full_space(), config, NOW, TOKENIZER, history_tokens=2000)
+    assembled = assemble(make_full_space(), config, NOW, TOKENIZER, sizes=PartSizes(history=2000))
     assert assembled.stats.stage3_tokens is None and assembled.stats.tokens_saved is None
 
 

@@ -1,6 +1,13 @@
 import pytest
 
-from contextopt.engine import BudgetExceeded, ContextConfig, InvalidValue, TokenAllocation, allocate
+from contextopt.engine import (
+    BudgetExceeded,
+    ContextConfig,
+    InvalidValue,
+    PartSizes,
+    TokenAllocation,
+    allocate,
+)
 
 CONFIG = ContextConfig()
 
@@ -22,7 +29,7 @@ CONFIG = ContextConfig()
 def test_context_gives_way_first(
     system: int | None, history: int | None, context: int, response: int
 ) -> None:
-    parts = allocate(CONFIG, system, history)
+    parts = allocate(CONFIG, PartSizes(system, history))
     assert parts == TokenAllocation(
         4800, 800 if system is None else system, 1000 if history is None else history, context, response
     )
@@ -33,7 +40,7 @@ def test_context_gives_way_first(
 )
 def test_says_by_how_much(system: int | None, history: int, missing: int) -> None:
     with pytest.raises(BudgetExceeded, match=f"by {missing:,} tokens") as caught:
-        allocate(CONFIG, system, history)
+        allocate(CONFIG, PartSizes(system, history))
     assert caught.value.missing == missing
 
 
@@ -52,6 +59,6 @@ def test_a_fixed_total_takes_from_the_context() -> None:
 @pytest.mark.parametrize("size", [-1, 1.5, True, "8"])
 def test_sizes_that_are_none(size: object) -> None:
     with pytest.raises(InvalidValue, match="system_tokens"):
-        allocate(CONFIG, size)  # type: ignore[arg-type]
+        allocate(CONFIG, PartSizes(size))  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="history_tokens"):
-        allocate(CONFIG, None, size)  # type: ignore[arg-type]
+        allocate(CONFIG, PartSizes(None, size))  # type: ignore[arg-type]
