@@ -218,13 +218,13 @@ def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int 
         "recency": weights.recency,
         "frequency": weights.frequency,
         "span": HORIZON_US,
-        "limit": limit or _most_that_fit(config) + LEDGER_DROPPED,
+        "limit": limit or most_that_fit(config, LINE_TOKENS_MIN) + LEDGER_DROPPED,
     }
 
 
-def _most_that_fit(config: ContextConfig) -> int:
-    """Return the most records that could be kept, by the record limit and by the budget."""
-    by_budget = config.context_share(config.stage) // LINE_TOKENS_MIN + 1
+def most_that_fit(config: ContextConfig, record_tokens: int) -> int:
+    """Return the most records of this size that could be kept, by the record limit and by the budget."""
+    by_budget = config.context_share(config.stage) // record_tokens + 1
     return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
 
 

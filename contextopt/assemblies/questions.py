@@ -13,7 +13,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Count
 
-from contextopt.assemblies.candidates import Candidates, load_candidates, read_summary
+from contextopt.assemblies.candidates import Candidates, load_candidates, most_that_fit, read_summary
 from contextopt.assemblies.leads import about_subject, look_up_dated, without_authors
 from contextopt.assemblies.sufficiency import (
     QUESTION_NOT_EMBEDDED,
@@ -341,16 +341,11 @@ class _Rated(NamedTuple):
 
 def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig) -> int:
     """Return about how many records fit the budget, judging by the sizes of the given ones."""
-    most = _most_that_fit(config)
+    most = most_that_fit(config, DETAIL_TOKENS)
     if not records:
         return most
     mean_tokens = sum(record.tokens for record in records) / len(records)
     return min(most, int(config.context_share(config.stage) / mean_tokens) + 1)
-
-
-def _most_that_fit(config: ContextConfig) -> int:
-    by_budget = config.context_share(config.stage) // DETAIL_TOKENS + 1
-    return by_budget if config.record_limit is None else min(config.record_limit, by_budget)
 
 
 def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
@@ -359,7 +354,7 @@ def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
 
     The spare ones replace records that repeat another.
     """
-    room, most = config.context_share(config.stage), _most_that_fit(config)
+    room, most = config.context_share(config.stage), most_that_fit(config, DETAIL_TOKENS)
     if config.question_notes_chars is not None and config.question_notes_chars < EXCERPT_CHARS:
         return most + SPARE_DETAILS
     sizes = accumulate(scored.record.tokens - TYPE_TOKENS for scored in ranked[:most])

@@ -9,6 +9,7 @@ from typing import Any
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.placement.conversations import block_tokens, measure_again
+from contextopt.assemblies.results import split_lines
 from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
@@ -141,9 +142,7 @@ def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figur
     yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
     if payload.baseline_text is not None:
         yield "tokens_before", tokenizer.count(payload.baseline_text)
-    order: list[int] = payload.ledger["order"]
-    lines = payload.text.splitlines(keepends=True)[-len(order) :] if order else []
-    for record_id, line in zip(order, lines, strict=True):
+    for record_id, line in split_lines(payload.text, payload.ledger["order"]).items():
         yield f"tokens of record {record_id}", tokenizer.count(line)
 
 

@@ -179,34 +179,25 @@ class _Choice(BaseModel):
     message: _Said
 
 
-def _none_if_wrong(value: object, validate: ValidatorFunctionWrapHandler) -> int | None:
-    """Return None for an invalid count, since counts are only informative."""
+def _none_if_invalid(value: object, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Return None for invalid counts, since counts are only informative."""
     try:
-        count: int | None = validate(value)
+        return validate(value)
     except ValidationError:
         return None
-    return count
 
 
-type _Count = Annotated[Annotated[int, Field(ge=0, le=INT_MAX)] | None, WrapValidator(_none_if_wrong)]
+type _Count = Annotated[Annotated[int, Field(ge=0, le=INT_MAX)] | None, WrapValidator(_none_if_invalid)]
 
 
 class _PromptDetails(BaseModel):
     cached_tokens: _Count = None
 
 
-def _none_if_malformed(value: object, validate: ValidatorFunctionWrapHandler) -> _PromptDetails | None:
-    try:
-        details: _PromptDetails | None = validate(value)
-    except ValidationError:
-        return None
-    return details
-
-
 class _Usage(BaseModel):
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
-    prompt_tokens_details: Annotated[_PromptDetails | None, WrapValidator(_none_if_malformed)] = None
+    prompt_tokens_details: Annotated[_PromptDetails | None, WrapValidator(_none_if_invalid)] = None
 
     @property
     def cached_tokens(self) -> int | None:

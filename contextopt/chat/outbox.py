@@ -91,7 +91,7 @@ def find_question(team_id: int, message_id: int) -> Message:
     Raises:
         NotFound: the team has no such message, or it is an answer.
     """
-    rows = Message.objects.asked().select_related("conversation__space", "answer", "assembly__config")
+    rows = Message.objects.asked().select_related("conversation__space")
     return find_one(rows.filter(conversation__team_id=team_id, pk=message_id), f"message {message_id}")
 
 

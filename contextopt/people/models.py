@@ -70,17 +70,21 @@ class Team(models.Model):
         Team.objects.select_for_update(no_key=True).get(pk=self.pk)
 
 
-class Role(models.TextChoices):
-    """Roles from least to most powerful; each includes the ones before it."""
+class Rank(models.TextChoices):
+    """Choices from least to most powerful; each includes the ones before it."""
+
+    def includes(self, needed: Self) -> bool:
+        order = list(type(self))
+        return order.index(self) >= order.index(needed)
+
+
+class Role(Rank):
+    """The roles of a team's members."""
 
     VIEWER = "viewer", "Viewer"
     REVIEWER = "reviewer", "Reviewer"
     EDITOR = "editor", "Editor"
     ADMIN = "admin", "Admin"
-
-    def includes(self, needed: "Role") -> bool:
-        order = list(Role)
-        return order.index(self) >= order.index(needed)
 
 
 class Membership(models.Model):
@@ -102,16 +106,12 @@ class Membership(models.Model):
         return Role(self.role).includes(needed)
 
 
-class Scope(models.TextChoices):
-    """The scopes of API keys; each includes the ones before it."""
+class Scope(Rank):
+    """The scopes of API keys."""
 
     READ = "read", "Read"
     WRITE = "write", "Write"
     ADMIN = "admin", "Admin"
-
-    def includes(self, needed: "Scope") -> bool:
-        order = list(Scope)
-        return order.index(self) >= order.index(needed)
 
 
 def hash_key(secret: str) -> str:

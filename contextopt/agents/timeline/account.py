@@ -9,6 +9,7 @@ from django.db.models import Case, Count, IntegerField, QuerySet, Sum, Value, Wh
 
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.models import COUNTS, Assembly
+from contextopt.engine.agents.retries import percent_of
 
 SUMS = {
     "assemblies": Count("pk"),
@@ -44,9 +45,7 @@ class Account:
     @property
     def saved_percent(self) -> float | None:
         """The saving in percent of the full contexts, to one decimal, or None without any."""
-        if self.saved_tokens is None or not self.full_tokens:
-            return None
-        return round(100 * self.saved_tokens / self.full_tokens, 1)
+        return percent_of(self.saved_tokens, self.full_tokens) if self.full_tokens else None
 
     def __add__(self, other: "Account") -> "Account":
         return Account(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Account)))

@@ -8,6 +8,7 @@ from django.db import models
 
 from contextopt.agents.models import HandoffPhase
 from contextopt.assemblies.models import Assembly
+from contextopt.engine.agents.retries import percent_of
 
 type Key = tuple[datetime, int, int]
 
@@ -78,9 +79,7 @@ class Event:
 
     @property
     def saved_percent(self) -> float | None:
-        if self.saved_tokens is None or not self.full_tokens:
-            return None
-        return round(100 * self.saved_tokens / self.full_tokens, 1)
+        return percent_of(self.saved_tokens, self.full_tokens) if self.full_tokens else None
 
     @property
     def not_compared(self) -> str:
