@@ -33,7 +33,7 @@ from contextopt.chat.models import (
     Message,
     MessageState,
 )
-from contextopt.chat.prompts import build_prompt, held_blocks, instructions
+from contextopt.chat.prompts import blocks_in, build_prompt, instructions
 from contextopt.engine.placement.choice import AUTO
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
@@ -122,7 +122,7 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
         conversation=conversation.name_in_log,
         model=conversation.model or settings.LLM_MODEL,
         placement=AUTO,
-        in_sight=held_blocks(history),
+        in_sight=blocks_in(history),
     )
     assembled = assemble_space(
         team_id=conversation.team_id, request=request, actor=actor, is_demo=conversation.space.is_demo

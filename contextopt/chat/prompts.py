@@ -42,7 +42,7 @@ def frame_context(text: str, mark: str) -> str:
     return f"BEGIN RECORDS {mark}\n{text}END RECORDS {mark}\n\n" if text else ""
 
 
-def held_blocks(history: Sequence[Message]) -> list[int]:
+def blocks_in(history: Sequence[Message]) -> list[int]:
     """Return the assemblies whose blocks the next prompt still holds: those that the last answered message
     carried and its own, as far as their questions are in the history.
     """

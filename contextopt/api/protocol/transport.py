@@ -120,7 +120,7 @@ class JsonBody(Parser):
         body = unpack(request)
         # Kept for the hash of an Idempotency-Key, since the same body may be packed in different ways.
         request.unpacked_body = body  # type: ignore[attr-defined]
-        return read_json(body)
+        return read_value(body)
 
 
 def check_content_type(request: HttpRequest) -> None:
@@ -165,7 +165,7 @@ def gunzip(packed: bytes, *, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def read_json(body: bytes) -> Any:
+def read_value(body: bytes) -> Any:
     """Return the JSON value of a body.
 
     Raises:

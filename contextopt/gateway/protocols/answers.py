@@ -101,7 +101,7 @@ def _decode(body: bytes, encoding: str) -> bytes:
             case "" | "identity":
                 return body
             case "gzip" | "x-gzip":
-                return _gunzip(body)
+                return _gunzip_readable(body)
             case "deflate":
                 return zlib.decompressobj().decompress(body, DECODED_MAX)
             case "br":
@@ -113,7 +113,7 @@ def _decode(body: bytes, encoding: str) -> bytes:
     return b""
 
 
-def _gunzip(body: bytes) -> bytes:
+def _gunzip_readable(body: bytes) -> bytes:
     """Unpack one gzip member after another, until one is broken or there are DECODED_MAX bytes."""
     plain = bytearray()
     unpacker = zlib.decompressobj(_GZIP_BITS)
