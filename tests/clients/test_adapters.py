@@ -1,6 +1,7 @@
 """Each adapter in its framework, with the framework's own test model, against the running product."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -99,11 +100,42 @@ def test_pydantic_ai(load: Load, place: dict[str, str], space: Space) -> None:
     assert Assembly.objects.count() == 1
 
 
-def test_without_contextopt_the_prompt_goes_on(load: Load, caplog: pytest.LogCaptureFixture) -> None:
-    model = ListeningModel(responses=[AIMessage("ok")])
+@pytest.mark.parametrize("framework", ["langchain", "openai_agents"])
+def test_a_conversation_that_begins_alike_gets_a_context_of_its_own(
+    framework: str, load: Load, place: dict[str, str], space: Space
+) -> None:
+    async def ask_twice() -> None:
+        async with load().AsyncContextopt(**place) as client:
+            if framework == "langchain":
+                middleware = load(".langchain").ContextMiddleware(space.slug, async_client=client)
+                model = ListeningModel(responses=[AIMessage("ok")])
+                agent = create_agent(model, middleware=[middleware])
+                for _ in range(2):
+                    await agent.ainvoke({"messages": [("user", QUESTION)]})
+                return
+            add_context = load(".openai_agents").context_filter(space.slug, client=client)
+            config = RunConfig(call_model_input_filter=add_context, tracing_disabled=True)
+            for _ in range(2):
+                scripted = ScriptedModel([[assistant_message("ok")]])
+                await Runner.run(OpenAIAgent(name="a", model=scripted), QUESTION, run_config=config)
+
+    in_own_loop(ask_twice())
+    assert Assembly.objects.count() == 2
+
+
+def test_without_contextopt_all_steps_go_on(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    call = AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}])
+    model = ListeningModel(responses=[call, AIMessage("ok")])
     with load().Contextopt(**AWAY) as client:
         middleware = load(".langchain").ContextMiddleware("support", client=client)
-        agent = create_agent(model, system_prompt="Be brief.", middleware=[middleware])
+        agent = create_agent(model, tools=[look_up], system_prompt="Be brief.", middleware=[middleware])
         assert agent.invoke({"messages": [("user", QUESTION)]})["messages"][-1].text == "ok"
-    assert model.heard[-1][0].text == "Be brief."
-    assert "goes on without a context" in caplog.text
+    assert [messages[0].text for messages in model.heard] == ["Be brief."] * 2
+    assert caplog.text.count("goes on without a context") == 1
+
+
+def test_an_answer_of_something_else_is_none(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    context = load(".prompts").PromptContext("support")
+    answers = SimpleNamespace(assemble=lambda *_, **__: {"status": "maintenance"})
+    assert context.ask(answers, QUESTION, "turn") == ""
+    assert "not one of Contextopt" in caplog.text

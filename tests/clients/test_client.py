@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_a_read_has_no_key(is_async: bool, load: Load, serve: Callable[..., Any]
 def test_retry_after_is_honoured(
     as_date: bool, is_async: bool, load: Load, serve: Callable[..., Any]
 ) -> None:
-    later = timezone.now() + timezone.timedelta(seconds=2)
+    later = timezone.now() + timedelta(seconds=2)
     after = format_datetime(later, usegmt=True) if as_date else "1"
     script = serve((429, {"Retry-After": after}, REFUSED), (201, {}, {"id": 1}))
     began = time.monotonic()

@@ -8,7 +8,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from contextopt_client.client import AsyncContextopt, Contextopt
 from contextopt_client.models import AssemblyOptions
-from contextopt_client.prompts import PromptContext
+from contextopt_client.prompts import HURRIED, PromptContext
 
 type Key = tuple[int, str]
 
@@ -36,8 +36,9 @@ class ContextMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         if (found := _question(request)) is None:
             return handler(request)
-        self._client = self._client or Contextopt()
-        return handler(_extended(request, self._context.ask(self._client, found[1], found)))
+        self._client = self._client or Contextopt(**HURRIED)
+        text = self._context.ask(self._client, found[1], found, is_first=_is_first(request, found))
+        return handler(_extended(request, text))
 
     async def awrap_model_call(
         self,
@@ -46,8 +47,9 @@ class ContextMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         if (found := _question(request)) is None:
             return await handler(request)
-        self._async_client = self._async_client or AsyncContextopt()
-        text = await self._context.ask_async(self._async_client, found[1], found)
+        self._async_client = self._async_client or AsyncContextopt(**HURRIED)
+        is_first = _is_first(request, found)
+        text = await self._context.ask_async(self._async_client, found[1], found, is_first=is_first)
         return await handler(_extended(request, text))
 
 
@@ -58,6 +60,11 @@ def _question(request: ModelRequest[Any]) -> Key | None:
         if isinstance(message, HumanMessage) and message.text:
             return place, message.text
     return None
+
+
+def _is_first(request: ModelRequest[Any], found: Key) -> bool:
+    """Tell whether the turn begins: nothing follows the human message yet."""
+    return found[0] == len(request.messages) - 1
 
 
 def _extended(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:

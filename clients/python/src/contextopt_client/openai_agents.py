@@ -8,7 +8,7 @@ from agents.run_config import CallModelData, ModelInputData
 
 from contextopt_client.client import AsyncContextopt
 from contextopt_client.models import AssemblyOptions
-from contextopt_client.prompts import PromptContext, join_texts
+from contextopt_client.prompts import HURRIED, PromptContext, join_texts
 
 
 def context_filter(
@@ -18,13 +18,16 @@ def context_filter(
 
     Without a client, the one from the environment is used (CONTEXTOPT_URL and CONTEXTOPT_KEY).
     """
-    asked = client or AsyncContextopt()
+    asked = client or AsyncContextopt(**HURRIED)
     context = PromptContext(space, **options)
 
     async def add_context(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
         texts = _user_texts(given.input)
-        text = await context.ask_async(asked, texts[-1], tuple(texts)) if texts else ""
+        text = ""
+        if texts:
+            is_first = given.input[-1].get("role") == "user"
+            text = await context.ask_async(asked, texts[-1], tuple(texts), is_first=is_first)
         return ModelInputData(input=given.input, instructions=join_texts(given.instructions, text) or None)
 
     return add_context

@@ -7,7 +7,7 @@ from pydantic_ai import RunContext
 
 from contextopt_client.client import AsyncContextopt
 from contextopt_client.models import AssemblyOptions
-from contextopt_client.prompts import PromptContext
+from contextopt_client.prompts import HURRIED, PromptContext
 
 
 def context_instructions(
@@ -17,7 +17,7 @@ def context_instructions(
 
     Without a client, the one from the environment is used (CONTEXTOPT_URL and CONTEXTOPT_KEY).
     """
-    asked = client or AsyncContextopt()
+    asked = client or AsyncContextopt(**HURRIED)
     context = PromptContext(space, **options)
 
     async def give_context(run: RunContext[Any]) -> str:
