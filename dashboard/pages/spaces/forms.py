@@ -30,6 +30,7 @@ from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField, PickedMomentField
 
 UPLOAD_MAX_BYTES = 5 * 2**20
+UPLOAD_MAX_LINES = 200_000
 # The API and the forms use this value for a setting without a limit.
 ALL = "all"
 
@@ -207,5 +208,12 @@ class UploadForm(forms.Form):
         # Five megabytes can unpack to five gigabytes.
         if file.read(2) == b"\x1f\x8b":
             raise forms.ValidationError("The file is compressed. Unpack it first.")
+        file.seek(0)
+        content = file.read()
+        # Lines of one character take half a minute.
+        if max(content.count(b"\n"), content.count(b"\r")) > UPLOAD_MAX_LINES:
+            raise forms.ValidationError(
+                f"The file has more than {UPLOAD_MAX_LINES:,} lines. Use `manage.py import_records` for it."
+            )
         file.seek(0)
         return file

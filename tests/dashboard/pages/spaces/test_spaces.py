@@ -12,7 +12,7 @@ from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.records import delete_record
 from dashboard.kit.paging import PAGE_ROWS
-from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES
+from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES, UPLOAD_MAX_LINES
 from tests.dashboard.conftest import html_of, squeezed
 from tests.factories import NOW, make_record, make_space
 
@@ -203,7 +203,14 @@ def test_importing_twice_changes_nothing(editor_client: Client, space: Space) ->
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x1f\x8b\x08\x00", b"\xff\xfea\x00", b"x" * (UPLOAD_MAX_BYTES + 1)]
+    "content",
+    [
+        b"",
+        b"\x1f\x8b\x08\x00",
+        b"\xff\xfea\x00",
+        b"x" * (UPLOAD_MAX_BYTES + 1),
+        b"1\n" * (UPLOAD_MAX_LINES + 1),
+    ],
 )
 def test_files_that_cannot_be_read(content: bytes, editor_client: Client, space: Space) -> None:
     response = upload(editor_client, content)
