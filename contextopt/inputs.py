@@ -26,6 +26,7 @@ INT_MAX = 2**31 - 1
 BIGINT_MAX = 2**63 - 1
 # A model's answer that is cut at its maximum length may end in half a surrogate pair.
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def refuse_unstorable(text: str) -> str:
@@ -54,6 +55,12 @@ def has_surrogate(text: str) -> bool:
 def refuse_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
+    return text
+
+
+def refuse_breaks(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("must be one line without control characters")
     return text
 
 
@@ -142,7 +149,9 @@ BigInt = Annotated[int, Field(ge=-(2**63), le=BIGINT_MAX), NUMBER]
 Tokens = Annotated[int, Field(ge=0, le=MAX_PART_TOKENS), NUMBER]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]
-Name = Annotated[Text, Field(max_length=NAME_MAX), AfterValidator(refuse_blank)]
+Name = Annotated[
+    Text, Field(max_length=NAME_MAX), AfterValidator(refuse_blank), AfterValidator(refuse_breaks)
+]
 Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
 
 

@@ -29,13 +29,15 @@ from contextopt.inputs import (
     Tokens,
     Weight,
     refuse_blank,
+    refuse_breaks,
 )
 from contextopt.limits import DATE_MIN
 from contextopt.spaces import models as limits
 
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
+Category = Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX), AfterValidator(refuse_breaks)]
 Categories = Annotated[
-    list[Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX)]],
+    list[Category],
     Field(max_length=limits.CATEGORIES_MAX),
 ]
 Description = Annotated[Text, Field(max_length=limits.DESCRIPTION_MAX)]

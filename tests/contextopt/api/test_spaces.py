@@ -35,6 +35,13 @@ def test_create_bad_slug(api, slug):
     assert fields_of(response) == {"slug"}
 
 
+@pytest.mark.parametrize("text", ["a\nb", "a\rb", "a\u2028b", "a\x1b[31m"])
+def test_names_are_one_line(api, text):
+    response = api.post("/spaces", {"slug": "s", "name": text, "categories": ["fine", text]})
+    assert response.status_code == 422
+    assert fields_of(response) == {"name", "categories.1"}
+
+
 def test_update_leaves_the_rest(api, space):
     response = api.patch("/spaces/support", {"description": "New"})
     assert response.status_code == 200
