@@ -85,7 +85,12 @@ def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Spac
             if not change.is_none:
                 write_change(change)
     except (UnusableFile, OSError):
-        undo_connection(plan.tool, plan.place.repository, actor=actor)
+        # First, because the rest may fail for the same reason.
+        revoke_key(key=key, actor=actor)
+        if plan.place.file.exists():
+            undo_connection(plan.tool, plan.place.repository, actor=actor)
+        elif plan.key_file.is_file():
+            store.forget(plan.place.file)
         raise
     return key, space
 

@@ -71,7 +71,7 @@ def others_of(tool: str, file: Path) -> Sequence[Path]:
 def forget(file: Path) -> None:
     """Delete a connection and its key, and the folder after the last one."""
     key_file(file).unlink(missing_ok=True)
-    file.unlink()
+    file.unlink(missing_ok=True)
     for folder in (file.parent, file.parent.parent):
         if folder.exists() and not any(folder.iterdir()):
             folder.rmdir()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from contextopt.connections.store import connections_folder
+from contextopt.connections.store import connection_file, connections_folder, key_file
 from contextopt.models import ApiKey, AuditEvent, Record, Space, Team
 from tests.contextopt.connections.conftest import make_repository
 
@@ -318,10 +318,22 @@ def test_connecting_twice_and_undoing_nothing(
         call_command("connect", "claude", "--repository", str(repository), "--yes")
 
 
-def test_a_failing_write_takes_everything_back(home: Path, repository: Path, team: Team) -> None:
-    (repository / ".claude").write_text("a file where the folder should be")
+@pytest.mark.parametrize(
+    ("unwritable", "words"),
+    [("key", "Is a directory"), ("connection", "No such file"), ("settings", "File exists")],
+)
+def test_a_failing_write_takes_everything_back(
+    home: Path, repository: Path, team: Team, unwritable: str, words: str
+) -> None:
+    file = connection_file("claude", repository)
+    file.parent.mkdir(parents=True)
+    if unwritable == "key":
+        key_file(file).mkdir()
+    else:
+        link = file if unwritable == "connection" else repository / ".claude"
+        link.symlink_to("/nowhere/file")
     before = snapshot(home, repository)
-    with pytest.raises((CommandError, OSError)):
+    with pytest.raises(CommandError, match=words):
         call_command("connect", "claude", "--repository", str(repository), "--yes")
     assert snapshot(home, repository) == before
-    assert all(key.revoked_at for key in ApiKey.objects.all())
+    assert ApiKey.objects.get().revoked_at is not None
