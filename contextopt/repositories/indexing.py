@@ -112,7 +112,8 @@ def index_checkout(
     with team_turn(team.pk):
         repository.refresh_from_db()
         writing.write()
-        _store_history(repository, snapshot.revision, changes)
+        if changes is not None:
+            _store_history(repository, snapshot.revision, changes)
         repository.revision, repository.revision_at = snapshot.revision, snapshot.moment
         return writing.finish(started)
 
@@ -357,9 +358,9 @@ def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repositor
     return sorted(found, key=attrgetter("date"), reverse=True)[:HISTORY_COMMITS]
 
 
-def _store_history(repository: Repository, revision: str, changes: Sequence[Change] | None) -> None:
-    if changes is None:
-        return
+def _store_history(repository: Repository, revision: str, changes: Sequence[Change]) -> None:
+    """Store the changes. Files are ranked by them, so the repository is in a new state."""
+    repository.state = uuid4()
     RepositoryHistory.objects.update_or_create(
         repository=repository,
         defaults={"revision": revision, "commits": len(changes), "changes": dump_changes(changes)},

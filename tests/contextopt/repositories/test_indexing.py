@@ -188,6 +188,16 @@ def test_history_goes_on_where_it_was(team: Team, shop: Path) -> None:
     assert messages == ["Otherwise", "Begin"]
 
 
+def test_history_counts_although_no_file_changed(team: Team, shop: Path) -> None:
+    asked = RelevantIn(task="zebra crossing")
+    before = rank_repository(index(team, shop).repository, asked).ranked[0].path
+    commit_files(shop, "Paint the zebra crossing", {"shop/mail.py": "B = 1\n"})
+    commit_files(shop, "Take it back", {"shop/mail.py": SHOP["shop/mail.py"]})
+    report = index(team, shop)
+    after = rank_repository(report.repository, asked).ranked[0].path
+    assert (report.changed, before, after) == (0, "shop/__init__.py", "shop/mail.py")
+
+
 def test_a_change_of_many_files_says_nothing(team: Team, shop: Path) -> None:
     commit_files(shop, "Format everything", {f"many/m{number}.py": "x\n" for number in range(60)})
     assert index(team, shop).repository.history.commits == 1
