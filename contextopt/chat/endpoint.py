@@ -4,7 +4,7 @@ The endpoint is optional: without `LLM_BASE_URL` everything but the answers work
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from django.conf import settings
 from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from contextopt.chat.streams import read_stream
+from contextopt.chat.streams import read_answer
 from contextopt.errors import ServiceUnavailable
 from contextopt.inputs import INT_MAX, make_storable
 from contextopt.retryafter import read_retry_after
@@ -22,14 +22,12 @@ from contextopt.retryafter import read_retry_after
 # killed has to come back fast.
 if TYPE_CHECKING:
     import openai
-    from openai.resources.chat.completions import Completions
+    from openai.resources.chat.completions import CompletionsWithStreamingResponse
     from openai.types.chat import ChatCompletionMessageParam
 
 type Role = Literal["system", "user", "assistant"]
 
 CONNECT_SECONDS = 5
-# A job is killed after 90 seconds (config/celery.py): an answer's 60 and a last pause are less.
-PAUSE_SECONDS = 25
 ANSWER_MAX_CHARS = 200_000
 _RETRYABLE = frozenset({408, 409, 425, 429})
 
@@ -107,31 +105,25 @@ def complete(
         "extra_headers": {"Idempotency-Key": idempotency_key},
         **({} if temperature is None else {"temperature": temperature}),
     }
+    if on_text:
+        asked |= {"stream": True, "stream_options": {"include_usage": True}}
     started = time.perf_counter()
-    with _plain_errors(timeout_seconds):
-        if on_text:
-            answer: object = _stream(asked, timeout_seconds, on_text)
-        else:
-            answer = _completions(timeout_seconds, timeout_seconds).create(**asked)
+    with _plain_errors(timeout_seconds), _completions(timeout_seconds).create(**asked) as received:
+        answer = read_answer(received, on_text or _ignore, deadline=started + timeout_seconds)
     return _read(answer, (time.perf_counter() - started) * 1_000)
 
 
-def _stream(
-    asked: Mapping[str, Any], timeout_seconds: float, on_text: Callable[[str], None]
-) -> dict[str, Any]:
-    deadline = time.perf_counter() + timeout_seconds
-    completions = _completions(timeout_seconds, min(PAUSE_SECONDS, timeout_seconds)).with_raw_response
-    received = completions.create(**asked, stream=True, stream_options={"include_usage": True})
-    return read_stream(received, on_text, deadline=deadline)
+def _ignore(_text: str) -> None:
+    """Ignore the text so far."""
 
 
-def _completions(timeout_seconds: float, read_seconds: float) -> "Completions":
-    """Return the client's resource; a read waits at most `read_seconds` for the next bytes."""
+def _completions(timeout_seconds: float) -> "CompletionsWithStreamingResponse":
+    """Return the client's resource, whose answers are not read yet."""
     import openai
 
     client = _client(settings.LLM_BASE_URL, settings.LLM_API_KEY)
-    timeout = openai.Timeout(read_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
-    return client.with_options(timeout=timeout).chat.completions
+    timeout = openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
+    return client.with_options(timeout=timeout).chat.completions.with_streaming_response
 
 
 @contextmanager

@@ -1,12 +1,17 @@
 """Reads an answer that arrives piece by piece."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import Any
+from contextlib import contextmanager
+from socket import SHUT_RDWR
+from threading import Timer
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, ValidationError
-from pydantic_core import from_json
+
+if TYPE_CHECKING:
+    import httpx2
 
 EVENT_STREAM = "text/event-stream"
 STREAM_MAX_CHARS = 200_000
@@ -29,8 +34,8 @@ class _Piece(BaseModel):
     usage: Any = None
 
 
-def read_stream(received: Any, on_text: Callable[[str], None], *, deadline: float) -> dict[str, Any]:
-    """Read a client's raw response to its end and return it in the shape of an answer that came at once.
+def read_answer(received: Any, on_text: Callable[[str], None], *, deadline: float) -> Any:
+    """Read a client's response to its end; return a stream in the shape of an answer that came at once.
 
     `deadline` is a moment of `time.perf_counter`.
 
@@ -38,15 +43,11 @@ def read_stream(received: Any, on_text: Callable[[str], None], *, deadline: floa
         TimeoutError: the deadline passed before the end.
         ValueError: it is no stream of pieces and no answer, or it ended before the model did.
     """
-    with closing(received.http_response):
+    with _cut_off_at(deadline, received.http_response):
         if not received.headers.get("content-type", "").startswith(EVENT_STREAM):
-            # The endpoint does not stream.
-            answer: dict[str, Any] = from_json(received.http_response.read())
-            return answer
+            return json.loads(received.http_response.read())
         text, model, usage, is_finished = "", None, None, False
         for piece in _pieces(received):
-            if time.perf_counter() > deadline:
-                raise TimeoutError
             model, usage = model or piece.model, piece.usage or usage
             for choice in piece.choices[:1]:
                 text += choice.delta.content or ""
@@ -55,9 +56,28 @@ def read_stream(received: Any, on_text: Callable[[str], None], *, deadline: floa
                 is_finished = True
                 break
             on_text(text)
-    if not is_finished:
-        raise ValueError("the stream ended before the answer did")
+        if not is_finished:
+            raise ValueError("the stream ended before the answer did")
     return {"choices": [{"message": {"content": text}}], "model": model, "usage": usage}
+
+
+@contextmanager
+def _cut_off_at(deadline: float, response: "httpx2.Response") -> Iterator[None]:
+    """Close the connection at the deadline. The client's own limit starts anew with each read."""
+    import httpx2
+
+    connection = response.extensions["network_stream"].get_extra_info("socket")
+    timer = Timer(max(deadline - time.perf_counter(), 0), connection.shutdown, [SHUT_RDWR])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (httpx2.TransportError, ValueError):
+        if time.perf_counter() >= deadline:
+            raise TimeoutError from None
+        raise
+    finally:
+        timer.cancel()
 
 
 def _pieces(received: Any) -> Iterator[_Piece]:

@@ -6,8 +6,12 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from config.celery import HARD_TIME_LIMIT_SECONDS, VISIBILITY_TIMEOUT_SECONDS
 from contextopt import tasks
+from contextopt.agents.handoffs.modelbriefs import WRITE_SECONDS
 from contextopt.assemblies.purge import purge_record
+from contextopt.chat.endpoint import CONNECT_SECONDS
+from contextopt.chat.outbox import CLAIM_LIFE, TIMEOUT_SECONDS
 from contextopt.locks import Lock
 from contextopt.models import AssemblyPayload, ContextConfig, Record, Space, StoredResponse, Team
 from contextopt.spaces.inputs import RecordPatch
@@ -85,3 +89,9 @@ def test_a_lock_is_free_again_after_the_job(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
         assert cursor.fetchone() == (0,)
+
+
+def test_a_job_ends_before_it_is_killed_and_a_killed_one_before_it_runs_again() -> None:
+    assert tasks.SENDING_SECONDS + CONNECT_SECONDS + TIMEOUT_SECONDS < HARD_TIME_LIMIT_SECONDS
+    assert CONNECT_SECONDS + WRITE_SECONDS < HARD_TIME_LIMIT_SECONDS
+    assert min(VISIBILITY_TIMEOUT_SECONDS, CLAIM_LIFE.total_seconds()) > HARD_TIME_LIMIT_SECONDS

@@ -92,6 +92,15 @@ def test_a_stream_that_hangs_ends_at_its_time(llm: ModelServer) -> None:
         ask([], timeout_seconds=0.5)
 
 
+@pytest.mark.parametrize(
+    ("piece", "kind"), [(b": still here\n\n", "text/event-stream"), (b" ", "application/json")]
+)
+def test_bytes_without_an_answer_do_not_prolong_it(llm: ModelServer, piece: bytes, kind: str) -> None:
+    llm.script.append(Reply(pieces=[piece] * 20, pause_seconds=0.1, headers={"Content-Type": kind}))
+    with pytest.raises(CompletionUnavailable, match=r"did not respond within 0\.5 s"):
+        ask([], timeout_seconds=0.5)
+
+
 def test_refusals_and_failures_are_those_of_whole_answers(llm: ModelServer) -> None:
     llm.script += [FAILING, busy("7"), refused(400)]
     for error in (CompletionUnavailable, CompletionUnavailable, CompletionRefused):
