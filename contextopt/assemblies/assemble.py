@@ -153,24 +153,31 @@ def assemble_space(
     is_demo: bool = False,
     created_at: datetime | None = None,
     settings: Mapping[str, Any] | None = None,
+    question: PreparedQuery | None = None,
 ) -> AssemblyResult:
     """Decide which of a space's records enter one prompt, and log it unless it is a preview.
 
     `created_at` dates the log row, so that demo data can be spread over past days. A preview may try
-    `settings` of the space that are not published.
+    `settings` of the space that are not published. `question` is as in `decide_space`.
 
     Raises:
         NotFound, InvalidInput, InvalidValue, BudgetExceeded, UnknownEncoding: see `decide_space`.
     """
     tried = None if store else settings
-    decision = decide_space(team_id=team_id, request=request, actor=actor, settings=tried)
+    decision = decide_space(team_id=team_id, request=request, actor=actor, settings=tried, question=question)
     return decision.log(is_demo=is_demo, created_at=created_at) if store else decision.result
 
 
 def decide_space(
-    *, team_id: int, request: AssemblyIn, actor: str, settings: Mapping[str, Any] | None = None
+    *,
+    team_id: int,
+    request: AssemblyIn,
+    actor: str,
+    settings: Mapping[str, Any] | None = None,
+    question: PreparedQuery | None = None,
 ) -> DecidedContext:
-    """Decide which of a space's records enter one prompt, without logging it.
+    """Decide which of a space's records enter one prompt, without logging it. A caller that holds locks gives
+    the request's `question`, prepared before.
 
     Raises:
         NotFound: the team has no such space.
@@ -188,7 +195,7 @@ def decide_space(
         tokenizer = get_tokenizer(config.encoding)
     sizes = part_sizes(request, tokenizer)
     asked = config if request.asks else config.without_question()
-    question = prepare_query(request.query.strip()) if request.asks else None
+    question = (question or prepare_query(request.query.strip())) if request.asks else None
     conversation = load_conversation(team_id, space, request, tokenizer, sizes)
     place = _place(space, request, config, tokenizer)
     context = UndecidedContext(space, config, question, as_of, tokenizer, sizes)

@@ -62,7 +62,7 @@ def about_subject(
     if subject == question:
         return _join(leads, look_up(leads.target, leads.query, limit=limit, passing=counts.filtered))
     worded = replace(leads.query, lexemes=read_lexemes(subject))
-    query = with_meaning_of(worded, without_names(subject, names)) if worded.vector else worded
+    query = with_meaning_of(worded, without_names(subject, names))
     return look_up(leads.target, query, limit=limit, passing=counts.filtered)
 
 
@@ -74,7 +74,7 @@ def without_authors(
     Otherwise everything that a person says seems close to every question with their name.
     """
     question, names = leads.query.text, _named(leads, people)
-    if not names or leads.query.vector is None:
+    if not names:
         return leads
     query = with_meaning_of(leads.query, without_names(question, names))
     return (

@@ -104,7 +104,7 @@ def load_for_question(
 
     `reach` multiplies how many are read. It helps if most repeat each other, or if a large budget has room
     for records with nothing but their date in their favour. The question is prepared before, so that no
-    snapshot is held while it is embedded.
+    snapshot is held while an endpoint embeds it.
     """
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
     fitting = _about_how_many_fit(base.records, config)

@@ -35,6 +35,7 @@ from contextopt.chat.models import (
 )
 from contextopt.chat.prompts import blocks_in, build_prompt, instructions
 from contextopt.engine.placement.choice import AUTO
+from contextopt.engine.prompts.config import SEARCH_STAGE
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict
@@ -44,6 +45,7 @@ from contextopt.limits import MODEL_MAX
 from contextopt.locks import Lock, hold_space, take_turn
 from contextopt.lookups import find_one
 from contextopt.people.models import Team
+from contextopt.search.hybrid import PreparedQuery, prepare_query
 from contextopt.spaces.spaces import find_space
 
 log = structlog.get_logger(__name__)
@@ -95,7 +97,6 @@ def find_question(team_id: int, message_id: int) -> Message:
     return find_one(rows.filter(conversation__team_id=team_id, pk=message_id), f"message {message_id}")
 
 
-@transaction.atomic
 def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> Message:
     """Assemble the context for a message and put it into the outbox, due now.
 
@@ -104,6 +105,17 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
     Raises:
         BudgetExceeded: the message leaves the response less than its reservation.
     """
+    question = _prepare(data, conversation.stage)
+    with transaction.atomic():
+        return _send(conversation, data, question, actor)
+
+
+def _prepare(data: MessageIn, stage: int) -> PreparedQuery | None:
+    """Prepare the message's question for its context. Nobody waits for a lock while an endpoint embeds it."""
+    return prepare_query(data.text[:QUERY_MAX].strip()) if stage == SEARCH_STAGE else None
+
+
+def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery | None, actor: str) -> Message:
     hold_space(conversation.space_id)
     # Messages of one conversation wait for each other here, so that each sees the ones before it.
     conversation = (
@@ -125,7 +137,11 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
         in_sight=blocks_in(history),
     )
     assembled = assemble_space(
-        team_id=conversation.team_id, request=request, actor=actor, is_demo=conversation.space.is_demo
+        team_id=conversation.team_id,
+        request=request,
+        actor=actor,
+        is_demo=conversation.space.is_demo,
+        question=question,
     )
     now = timezone.now()
     is_sendable = endpoint.is_configured()
@@ -149,7 +165,6 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
     return message
 
 
-@transaction.atomic
 def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, actor: str) -> Message:
     """Create a conversation together with its first message, or neither.
 
@@ -157,8 +172,10 @@ def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, ac
         NotFound: the team has no such space.
         BudgetExceeded: the message leaves the response less than its reservation.
     """
-    conversation = create_conversation(team=team, data=data, actor=actor)
-    return send_message(conversation=conversation, data=first, actor=actor)
+    question = _prepare(first, data.stage)
+    with transaction.atomic():
+        conversation = create_conversation(team=team, data=data, actor=actor)
+        return _send(conversation, first, question, actor)
 
 
 def _choose_history(

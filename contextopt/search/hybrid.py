@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from contextopt.engine import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
-from contextopt.search.embedders import EmbeddingUnavailable
+from contextopt.search.embedders import EmbeddingUnavailable, is_remote
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
     EXACT_ROWS,
@@ -115,7 +115,12 @@ def prepare_query(text: str) -> PreparedQuery:
 
 
 def with_meaning_of(query: PreparedQuery, text: str) -> PreparedQuery:
-    """Return the query with the vector of another text; the query itself if that text has none."""
+    """Return the query with the vector of another text; the query itself if one of them has none.
+
+    An endpoint is not asked. A snapshot, and in the chat a lock, would be held until it answers.
+    """
+    if query.vector is None or is_remote(query.vector.model):
+        return query
     try:
         vector = embed_query(text)
     except EmbeddingUnavailable as error:

@@ -3,6 +3,7 @@
 from contextopt.search.embedders.choice import (
     configured_embedder,
     get_embedder,
+    is_remote,
     least_match,
     usual_similarity,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "Vectors",
     "configured_embedder",
     "get_embedder",
+    "is_remote",
     "least_match",
     "usual_similarity",
 ]

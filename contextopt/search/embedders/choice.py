@@ -37,6 +37,11 @@ def configured_embedder() -> str:
             return WORDLLAMA
 
 
+def is_remote(name: str) -> bool:
+    """Whether the embedder of this name is an endpoint, asked over HTTP."""
+    return name.startswith("endpoint:")
+
+
 def least_match(name: str) -> float | None:
     """Return how well records match a question at least; None if it was not measured."""
     return LEAST_MATCHES.get(name)

@@ -32,9 +32,11 @@ from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
 from contextopt.spaces.spaces import delete_space
-from tests.concurrency import before_statement
+from tests.concurrency import before_statement, beside
 from tests.contextopt.chat.conftest import asked_of, reload, send
-from tests.model_server import DROPPED, FAILING, ModelServer, Reply, busy, refused
+from tests.factories import make_conversation, make_record
+from tests.model_server import DROPPED, FAILING, ModelServer, Reply, Seen, busy, refused
+from tests.recomputed import make_searchable
 
 
 def test_a_message_goes_out_with_the_context_and_is_answered(
@@ -169,6 +171,34 @@ def test_the_first_of_two_answers_is_kept(llm: ModelServer, conversation: Conver
             conversation=conversation, author=Author.ASSISTANT, state=MessageState.ANSWERED,
             reply_to=message, text="A second one.",
         )  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_transaction_waits_while_an_endpoint_embeds_the_question(space: Space, settings: Any) -> None:
+    make_record(space, title="Anna", type="message", date=timezone.now(), notes="The queue is stuck again.")
+    conversation = make_conversation(space, stage=5)
+    waiting: list[bool] = []
+    with ModelServer() as server:
+        settings.EMBEDDING_MODEL, settings.EMBEDDING_ENDPOINT_MODEL = "endpoint", "outbox"
+        settings.EMBEDDING_BASE_URL, settings.EMBEDDING_DIMENSIONS = server.base_url, 8
+        make_searchable(space)
+
+        def respond(seen: Seen) -> Reply:
+            waiting.append(beside(is_in_transaction).result())
+            return server.respond_well(seen)
+
+        server.respond = respond
+        send(conversation, "What did Anna say about the queue?")
+    assert waiting == [False]
+
+
+def is_in_transaction() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE state = 'idle in transaction'"
+            " AND datname = current_database())"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def test_a_claim_that_ran_out_changes_nothing_any_more(llm: ModelServer, conversation: Conversation) -> None:
