@@ -341,6 +341,7 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
     with transaction.atomic():
         lock_space(record.space)
         current = Record.objects.select_for_update(no_key=True).get(pk=record.pk)
+        current.space = record.space
         if current.purged_at is not None:
             raise PurgedRecord("The record's text was erased for good.")
         different = {name: value for name, value in state.items() if getattr(current, name) != value}
@@ -350,10 +351,12 @@ def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -
         for name, value in different.items():
             setattr(current, name, value)
         current.version += 1
-        tokenizer = tokenizer_of(current.space)
-        current.content_hash = hash_content(current)
-        current.summary, current.summary_tokens = _summarise(current, current.date, tokenizer)
-        current.summary_encoding = tokenizer.name
+        # The hash of a row that came without a date is not that of its record, so it stays with the content.
+        if not different.keys().isdisjoint(CONTENT):
+            tokenizer = tokenizer_of(current.space)
+            current.content_hash = hash_content(current)
+            current.summary, current.summary_tokens = _summarise(current, current.date, tokenizer)
+            current.summary_encoding = tokenizer.name
         if "language" not in state and not different.keys().isdisjoint({"title", "notes"}):
             current.language = detect_language(current.title, current.notes)
         current.save(update_fields=[*different, *DERIVED, "version", "updated_at"])

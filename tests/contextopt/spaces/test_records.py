@@ -123,6 +123,14 @@ def test_a_row_without_a_date_keeps_the_one_it_got(space: Space) -> None:
     assert Record.objects.get(pk=created.record_id).date == date
 
 
+def test_a_row_without_a_date_is_unchanged_by_a_deletion_and_its_undoing(space: Space) -> None:
+    undated = [RecordIn(title="Note", source="s", external_id="1")]
+    record = Record.objects.get(pk=upsert_records(space=space, rows=undated, actor="test")[0].record_id)
+    for change in (delete_record, restore_record):
+        record = change(record=record, actor="test")
+        assert upsert_records(space=space, rows=undated, actor="test")[0].status == "unchanged"
+
+
 def test_a_changed_row_updates_and_keeps_a_revision(space: Space) -> None:
     upsert_records(space=space, rows=rows(3), actor="test")
     changed = rows(3)
