@@ -8,7 +8,7 @@ from django.contrib.admin import ModelAdmin as DjangoModelAdmin
 from django.contrib.admin.options import ActionLocation
 from django.contrib.postgres.fields import ArrayField
 from django.core.paginator import Paginator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Model, QuerySet
 from django.forms import ModelForm, model_to_dict
 from django.http import HttpRequest
@@ -108,6 +108,7 @@ class RulesAdmin(BaseAdmin):
         self._note(request, obj, before=_values(obj))
         super().delete_model(request, obj)
 
+    @transaction.atomic
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for rules in queryset:
             self.delete_model(request, rules)

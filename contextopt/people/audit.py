@@ -5,7 +5,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -19,7 +18,6 @@ TEXT_MAX = 500
 SYSTEM = "system"
 
 
-@transaction.atomic
 def note_event(
     *,
     team_id: int,

@@ -85,6 +85,14 @@ def test_a_deletion_is_undone_with_all_its_content(space: Space) -> None:
     assert [r.change for r in record.revisions.order_by("number")] == ["delete", "restore"]
 
 
+def test_a_logged_change_takes_few_statements(space: Space) -> None:
+    record = make_record(space)
+    with CaptureQueriesContext(connection) as queries:
+        delete_record(record=record, actor="test")
+    # A savepoint and its end, the space, its lock, the record, its revision, the change and its log.
+    assert len(queries) == 2 + 6
+
+
 def test_a_revision_is_restored_as_a_change_of_its_own(space: Space) -> None:
     record = make_record(space, title="First")
     update_record(record=record, changes=RecordPatch(title="Second"), actor="test")
