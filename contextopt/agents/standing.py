@@ -75,7 +75,8 @@ class Attached(NamedTuple):
 
 @transaction.atomic
 def attach_document(*, team: Team, data: StandingDocumentIn, actor: str) -> Attached:
-    """Attach a document to a repository, or replace the one with the same title.
+    """Attach a document to a repository, or replace the one with the same title. Attaching it again does
+    nothing.
 
     Raises:
         Conflict: the repository has as many documents as it may.
@@ -86,6 +87,8 @@ def attach_document(*, team: Team, data: StandingDocumentIn, actor: str) -> Atta
     if document is None and documents.count() >= DOCUMENTS_MAX:
         raise Conflict(f"The repository already has {DOCUMENTS_MAX} standing documents, the maximum.")
     before = document.content if document else None
+    if document is not None and before == data.content:
+        return Attached(document, is_new=False)
     is_new = document is None
     if document is None:
         document = StandingDocument(team=team, repository=data.repository, title=data.title)

@@ -30,6 +30,7 @@ def test_the_same_title_is_replaced(api):
     assert (again.json()["id"], again.json()["content"]) == (first["id"], "Tabs.")
     api.post("/standing-documents", STYLE | {"repository": "other"})
     assert StandingDocument.objects.count() == 2
+    assert api.post("/standing-documents", STYLE | {"content": "Tabs."}).json() == again.json()
     changed = AuditEvent.objects.get(action="document.changed")
     assert (changed.before, changed.after) == ({"content": "Two spaces."}, {"content": "Tabs."})
 
