@@ -1,4 +1,4 @@
-"""Finds a team's tasks, and locks one while attempts or findings are added."""
+"""Finds a team's tasks, and locks one while attempts or findings are added or handed on."""
 
 from contextopt.agents.models import Task
 from contextopt.errors import Conflict, InvalidInput
@@ -25,16 +25,25 @@ def check_task(team_id: int, task_id: int | None) -> None:
         raise InvalidInput.of("task_id", f"there is no task {task_id}")
 
 
+def hold_task(team_id: int, task_id: int) -> Task:
+    """Return the team's task. Its row is locked until the transaction ends.
+
+    Raises:
+        NotFound: the team has no such task.
+    """
+    hold_team(team_id)
+    tasks = Task.objects.select_for_update(no_key=True).filter(team_id=team_id, pk=task_id)
+    return find_one(tasks, f"task {task_id}")
+
+
 def lock_task(team_id: int, task_id: int, *, if_closed: str) -> Task:
-    """Return the team's open task. Its row is locked until the transaction ends.
+    """Return the team's open task, as `hold_task`.
 
     Raises:
         NotFound: the team has no such task.
         Conflict: the task is not open; `if_closed` says what follows from that.
     """
-    hold_team(team_id)
-    tasks = Task.objects.select_for_update(no_key=True).filter(team_id=team_id, pk=task_id)
-    task = find_one(tasks, f"task {task_id}")
+    task = hold_task(team_id, task_id)
     if not task.is_open:
         raise Conflict(f"Task {task_id} is {task.state}: {if_closed}.")
     return task

@@ -19,7 +19,7 @@ from contextopt.agents.handoffs.inputs import BundleIn
 from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.phases import saving_of
-from contextopt.agents.tasks import find_task
+from contextopt.agents.tasks import hold_task
 from contextopt.assemblies.log import log_saving
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.phases import PhaseProfile, PhaseResult, filter_phase
@@ -28,7 +28,6 @@ from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 from contextopt.engine.text.counters import RenderedCounter
 from contextopt.engine.text.marks import mark
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.locks import hold_team
 from contextopt.people.audit import SYSTEM
 
 IN_BRIEF = "in_brief"
@@ -113,7 +112,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
     """
     context = data.context.to_value()
     with transaction.atomic():
-        task = find_task(team_id, task_id)
+        task = hold_task(team_id, task_id)
         phase = HandoffPhase(task.phase)
         compression = _take(task, phase, actor)
     budgets = budgets_in_force(team_id)
@@ -142,15 +141,10 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
 
 
 def _take(task: Task, phase: HandoffPhase, actor: str) -> PhaseCompression | None:
-    """Return the up-to-date hand-off of the phase before, and note that it was read.
-
-    Lock its row after the task's, like everything that compresses.
-    """
+    """Return the up-to-date hand-off of the phase before a locked task's, and note that it was read."""
     before = phase.before
     if before is None:
         return None
-    hold_team(task.team_id)
-    Task.objects.select_for_update(no_key=True).get(pk=task.pk)
     latest = PhaseCompression.objects.filter(task=task, phase=before).latest("version")
     findings = Finding.objects.filter(task=task, phase=before)
     if latest.missed([*findings, *find_unseen(task, before)]):

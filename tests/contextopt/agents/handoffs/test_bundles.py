@@ -1,5 +1,7 @@
 """Bundles: the context that the next phase begins with, including late findings."""
 
+from functools import partial
+
 import pytest
 
 from contextopt.assemblies.verify import verify_assembly
@@ -12,6 +14,7 @@ from contextopt.models import (
     Task,
     TaskState,
 )
+from tests.concurrency import before_statement, beside
 from tests.contextopt.agents.handoffs.journeys import bundle_of, compress, status
 from tests.contextopt.engine.payloads import PAYLOADS
 from tests.factories import make_advance, make_finding
@@ -72,6 +75,19 @@ class TestBundle:
         assert first is not None
         bundle_of(task)
         assert PhaseCompression.objects.get().consumed_at == first
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_phase_that_just_began_gets_its_own_bundle(task: Task) -> None:
+    make_finding(task)
+    make_advance(task)
+    make_finding(task)
+    advance = partial(make_advance, task)
+    with before_statement(
+        "SELECT FROM contextopt_team", lambda number: number == 1 and beside(advance).result()
+    ):
+        bundle = bundle_of(task)
+    assert (bundle.phase, bundle.compression.phase) == ("implementation", "design")
 
 
 class TestLateFindings:
