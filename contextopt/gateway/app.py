@@ -275,6 +275,8 @@ class Gateway:
             await call.refuse(502, "api_error", message, _told(exchange))
             return
         except ClientGoneError:
+            if exchange is not None:
+                exchange.outcome = Outcome.ABANDONED
             return
         try:
             await self._answer(call, response, exchange)

@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from contextopt.gateway.admission import load_admission
+from contextopt.gateway.app import READ_MAX_BYTES
 from contextopt.gateway.conversations import Conversation
 from contextopt.gateway.deciders import DECIDERS, Deciders
 from contextopt.gateway.exchanges import Exchange
@@ -97,17 +98,29 @@ def test_each_chunk_passes_when_it_comes(caller: Caller, upstream: Upstream) -> 
 
 
 def test_a_client_that_sends_half_a_request(caller: Caller, upstream: Upstream) -> None:
+    send_half(caller, 99)
+    caller.chat("Hi")
+    assert len(upstream.got) == 1
+
+
+def test_a_client_that_leaves_while_it_sends(caller: Caller) -> None:
+    """A request that long passes as it comes."""
+    send_half(caller, READ_MAX_BYTES + 1)
+    [row] = caller.logged()
+    assert (row.outcome, row.reason) == ("abandoned", "too_large")
+
+
+def send_half(caller: Caller, length: int) -> None:
+    """Announce a request of this length, send its beginning and leave."""
     host, port = caller.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as client:
         lines = (
             f"POST {CHAT} HTTP/1.1",
             "Host: x",
             f"X-Contextopt-Key: {caller.secret}",
-            "Content-Length: 99",
+            f"Content-Length: {length}",
         )
         client.sendall("\r\n".join([*lines, "", '{"model"']).encode())
-    caller.chat("Hi")
-    assert len(upstream.got) == 1
 
 
 @pytest.fixture
