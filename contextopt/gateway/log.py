@@ -116,8 +116,11 @@ class Log:
         lost, self.lost = self.lost, {}
         task = asyncio.create_task(in_thread(self._pool, _store_gaps, lost))
         await asyncio.wait([task])
-        if isinstance(task.exception(), DATABASE_UNREACHABLE):
-            self.lost = {team: lost.get(team, 0) + self.lost.get(team, 0) for team in {*lost, *self.lost}}
+        if (error := task.exception()) is None:
+            return
+        self.lost = {team: lost.get(team, 0) + self.lost.get(team, 0) for team in {*lost, *self.lost}}
+        if not isinstance(error, DATABASE_UNREACHABLE):
+            log.error("gateway_gaps_not_stored", exc_info=error)
 
 
 async def until_answered(work: Callable[[], Awaitable[object]]) -> BaseException | None:

@@ -51,6 +51,17 @@ def test_a_deleted_team_does_not_cost_another_its_count(transactional_db: None, 
     assert list(GatewayGap.objects.values_list("team", "requests")) == [(team.pk, 2)]
 
 
+async def fail_to_store(lost: dict[int, int]) -> dict[int, int]:
+    log = Log(lost=lost)
+    await log._store_lost()
+    log._pool.shutdown()
+    return log.lost
+
+
+def test_counts_that_cannot_be_stored_are_kept(transactional_db: None, team: Team) -> None:
+    assert in_own_loop(fail_to_store({team.pk: 2**31})) == {team.pk: 2**31}
+
+
 async def write_beside_a_late_context() -> tuple[list[str], list[str]]:
     """Return what is written before a conversation's context is logged, and what afterwards."""
     log, written = Log(), list[str]()
