@@ -156,7 +156,7 @@ class Record(RecordState, SearchableText):
     summary = models.TextField()
     summary_tokens = models.PositiveIntegerField()
     summary_encoding = models.CharField(max_length=64)
-    # Frequency has eleven values; within one of them newer always scores higher (see retrieval.py).
+    # Frequency has eleven values; within one of them newer always scores higher (assemblies/candidates.py).
     frequency = models.GeneratedField(
         expression=Least("view_count", 10), output_field=models.SmallIntegerField(), db_persist=True
     )
