@@ -7,6 +7,8 @@ from django.conf import settings
 from kombu import Exchange, Queue
 from psycopg.conninfo import make_conninfo
 
+from contextopt.jobs import SEND_MESSAGES, WRITE_BRIEF
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 # A job that outlives the visibility timeout would run twice. The hard limit (config/worker.py) ends the job
@@ -25,8 +27,8 @@ app.conf.update(
     # A worker started without --queues takes both.
     task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (QUEUE, CHAT_QUEUE)],
     task_routes={
-        "contextopt.tasks.send_messages": {"queue": CHAT_QUEUE},
-        "contextopt.tasks.write_brief": {"queue": CHAT_QUEUE},
+        SEND_MESSAGES: {"queue": CHAT_QUEUE},
+        WRITE_BRIEF: {"queue": CHAT_QUEUE},
     },
     # One job at a time in the worker's own process. With a pool, a child killed while it waits keeps the lock
     # of the pool's queue, and no other child ever gets a job: https://github.com/celery/billiard/issues/104
@@ -75,7 +77,7 @@ app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
 app.conf.beat_schedule = {
     "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
     # A job that no worker took in time is dropped: a worker that comes back needs only one of them.
-    "send_messages": {"task": "contextopt.tasks.send_messages", "schedule": 5.0, "options": {"expires": 5}},
+    "send_messages": {"task": SEND_MESSAGES, "schedule": 5.0, "options": {"expires": 5}},
     "embed": {"task": "contextopt.tasks.embed", "schedule": 4.0, "options": {"expires": 4}},
     "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0},
     "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
