@@ -70,12 +70,13 @@ def recompute(payload: AssemblyPayload) -> dict[str, object]:
 
 
 def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
-    yield from _from_ledger(payload)
-    yield from _from_config(payload)
     tokenizer = get_tokenizer(payload.assembly.encoding)
+    carried = _carried_tokens(payload, tokenizer)
+    yield from _from_ledger(payload)
+    yield from _from_config(payload, carried)
     yield from _from_conversation(payload, tokenizer)
     if payload.purged_at is None:
-        yield from _from_text(payload, tokenizer)
+        yield from _from_text(payload, tokenizer, carried)
 
 
 def _from_conversation(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
@@ -127,18 +128,17 @@ def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
     return next(entry["tokens"] for entry in payload.entries if entry["id"] == record_id)
 
 
-def _carried_tokens(payload: AssemblyPayload) -> int:
+def _carried_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
     """Add up the tokens of the earlier blocks in the prompt, as each was certified."""
     carried: list[int] = payload.ledger.get("carried", [])
     if not carried:
         return 0
-    tokenizer = get_tokenizer(payload.assembly.encoding)
     blocks = AssemblyPayload.objects.select_related("assembly").filter(pk__in=carried)
     return sum(block_tokens(block, tokenizer) for block in blocks)
 
 
-def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
-    yield "tokens_after", tokenizer.count(payload.text) + _carried_tokens(payload)
+def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer, carried: int) -> Iterator[Figure]:
+    yield "tokens_after", tokenizer.count(payload.text) + carried
     yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
     if payload.baseline_text is not None:
         yield "tokens_before", tokenizer.count(payload.baseline_text)
@@ -208,13 +208,12 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
         yield "truncated", cut_off > 0
 
 
-def _from_config(payload: AssemblyPayload) -> Iterator[Figure]:
+def _from_config(payload: AssemblyPayload, carried: int) -> Iterator[Figure]:
     config = read_config(payload.config)
     request: dict[str, Any] = payload.request
     yield "stage", config.stage
     yield "model", request.get("model", "")
     yield CONFIG_VERSION, payload.config["version"]
-    carried = _carried_tokens(payload)
     yield "carried_tokens", carried
     allocation = allocate(config, PartSizes.from_json(request), carried_tokens=carried)
     yield "total_tokens", allocation.total

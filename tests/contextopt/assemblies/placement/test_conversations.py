@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.givens import unpack_givens
@@ -74,6 +76,15 @@ def test_every_figure_of_an_appended_context_can_be_verified(space: Space) -> No
     payload = AssemblyPayload.objects.get(pk=second.id)
     payload.ledger["carried"] = []
     assert {found.figure for found in verify_assembly(payload)} >= {"carried_tokens", "tokens_after"}
+
+
+def test_earlier_blocks_are_read_once_to_verify(space: Space) -> None:
+    second = ask(space, in_sight=[ask(space).id])
+    payload = AssemblyPayload.objects.select_related("assembly").get(pk=second.id)
+    with CaptureQueriesContext(connection) as queries:
+        verify_assembly(payload)
+    # The tokens of the earlier blocks, the prompt with them, the one before it, and the config.
+    assert len(queries) == 4
 
 
 @pytest.mark.parametrize("placement", ["system", "tail", "append", "auto"])
