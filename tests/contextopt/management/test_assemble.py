@@ -4,6 +4,8 @@ import io
 import json
 import logging
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +17,11 @@ from django.core.management import get_commands, load_command_class
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.management import base
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
 from contextopt.people.models import hash_key
 from tests.commands import Run, Write, manage, shell_environment
+from tests.concurrency import wait_until
 from tests.factories import NOW, make_assembly, make_record, make_space
 
 AS_OF = NOW.isoformat()
@@ -295,37 +297,32 @@ class Interrupted(ReportingCommand):
         raise KeyboardInterrupt
 
 
-class WithoutReader(ReportingCommand):
-    def run(self, options: Any) -> int:
-        raise BrokenPipeError
-
-
 def test_an_interrupted_command_says_what_is_kept(db: None, run: Run) -> None:
     code, out, err = run(Interrupted())
     assert (code, out) == (130, "")
     assert "Interrupted; nothing was changed." in err
 
 
-def test_an_interrupted_import_says_how_far_it_got(
-    db: None, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"title": "A"}\n' * 5)
-    monkeypatch.setattr("contextopt.spaces.importing.pipeline.BATCH_ROWS", 2)
-    monkeypatch.setattr(base.Progress, "show", _interrupt)
-    code, out, err = run("import_records", "s", path)
-    assert (code, out) == (130, "")
-    assert "Interrupted. 2 read: 1 created, 0 updated, 1 unchanged" in err
-    assert Record.objects.count() == 1
-
-
-def _interrupt(self: Progress, text: str) -> None:
-    raise KeyboardInterrupt
-
-
-def test_a_reader_that_went_away_is_no_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "leave_stdout", lambda: None)
-    assert run(WithoutReader())[0] == 141
+@pytest.mark.django_db(transaction=True)
+def test_an_interrupted_import_says_how_far_it_got() -> None:
+    rows = "".join(f'{{"title": "Note {number}"}}\n' for number in range(2_500))
+    with subprocess.Popen(
+        [sys.executable, "manage.py", "import_records", "shell", "-"],
+        cwd=settings.BASE_DIR,
+        env=shell_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(rows.encode())
+        process.stdin.flush()
+        # It waits for the rest of the third batch.
+        wait_until(lambda: Record.objects.count() == 2_000)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, b"")
+    assert re.search(rb"Interrupted\. ([12],000) read: \1 created, 0 updated", err)
 
 
 def test_progress_is_shown_now_and_then() -> None:
