@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from contextopt.engine.agents.plans import extract_successful_steps
+from contextopt.engine.agents.outcomes import extract_successful_steps
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.engine.text.language import detect_language
 from contextopt.models import Completion, Task

@@ -2,9 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import accumulate
 
 from contextopt.engine.text.cleaning import flatten, flatten_to
@@ -22,38 +20,6 @@ _STEPS = (
 _TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
 
 
-# Words that callers use for a failed step.
-_FAILED = (
-    "fail",
-    "error",
-    "abort",
-    "reject",
-    "crash",
-    "timeout",
-    "timed out",
-    "feil",
-    "not ok",
-    "unsuccessful",
-)
-_SUCCEEDED = ("ok", "success", "pass", "done", "complete")
-
-
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
-    """The outcome of one step of a plan."""
-
-    step_index: int
-    result: str
-    error: str = ""
-
-    @property
-    def has_failed(self) -> bool:
-        """Return whether the result reports a failure, or there is an error and no reported success."""
-        result = self.result.strip().lower()
-        is_error = bool(self.error.strip()) and not result.startswith(_SUCCEEDED)
-        return is_error or result.startswith(_FAILED)
-
-
 def summarise_plan(plan: str | tuple[str, ...]) -> str:
     """Return the plan's steps as short titles, one per line.
 
@@ -65,25 +31,6 @@ def summarise_plan(plan: str | tuple[str, ...]) -> str:
         return flatten_to(plan, PLAN_SUMMARY_CHARS) if isinstance(plan, str) else ""
     titles = [title for step in steps if (title := _title(step))]
     return _join_within(titles, PLAN_SUMMARY_CHARS)
-
-
-def extract_successful_steps(attempt_history: Iterable[StepOutcome], plan_summary: str) -> tuple[str, ...]:
-    """Return the plan's non-empty lines, except those whose index (from 0) failed."""
-    failed = {outcome.step_index for outcome in attempt_history if outcome.has_failed}
-    steps = [stripped for line in plan_summary.splitlines() if (stripped := line.strip())]
-    return tuple(step for index, step in enumerate(steps) if index not in failed)
-
-
-def count_tries(outcomes: Iterable[StepOutcome]) -> dict[int, int]:
-    """Return the number of tries per step. Each failure is one try; all successes together are one."""
-    failures: Counter[int] = Counter()
-    succeeded: set[int] = set()
-    for outcome in outcomes:
-        if outcome.has_failed:
-            failures[outcome.step_index] += 1
-        else:
-            succeeded.add(outcome.step_index)
-    return {step: failures[step] + (step in succeeded) for step in failures.keys() | succeeded}
 
 
 def read_plan(value: object) -> str | tuple[str, ...]:

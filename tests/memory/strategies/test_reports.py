@@ -4,7 +4,6 @@ import pytest
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
-from contextopt.engine.agents.plans import StepOutcome, extract_successful_steps
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Completion, Task, TaskState, Team
 from memory.models import Memory, TrustChange
@@ -163,17 +162,6 @@ def test_what_is_refused_again_and_again_is_left(complete) -> None:
         complete()
     Completion.objects.update(tries=reports.LEARN_TRIES_MAX)
     assert learn_pending() == 0
-
-
-def test_steps_that_failed_are_left_out() -> None:
-    outcomes = [
-        StepOutcome(1, "failed"),
-        StepOutcome(2, "ok"),
-        StepOutcome(9, "error"),
-        StepOutcome(3, "", "boom"),
-    ]
-    assert extract_successful_steps(outcomes, "a\n\n b \nc\nd\n") == ("a", "c")
-    assert extract_successful_steps([], "") == ()
 
 
 def test_a_strategy_begins_with_the_trust_of_all(strategy: Memory) -> None:
