@@ -15,18 +15,38 @@ _SEVERITY = re.compile(
     r"\b(?:critical|severe|high|moderate|medium|low|minor|major|blocker|kritisk|alvorlig|høy|middels|lav)\b",
     re.IGNORECASE,
 )
-_TABLES = (
-    re.compile(r"\btab(?:les?|ell(?:en|er|ene)?)\b:?\s+[`\"']?([^\W\d][\w.]{0,80})", re.IGNORECASE),
-    re.compile(r"(?<![\w.])([^\W\d][\w.]{0,80})[`\"']?[ -]tab(?:les?|ell(?:en|er|ene)?)\b", re.IGNORECASE),
+_NAME = r"[`\"']?[^\W\d][\w.]{0,80}(?!\w)[`\"']?"
+_AND = r"(?:and|or|og|eller)"
+_LIST = rf"{_NAME}(?:(?:\s*,\s*(?:{_AND}\s+)?|\s+{_AND}\s+){_NAME}){{0,20}}"
+_AFTER = (
+    re.compile(rf"\btab(?:le|ell(?:en)?)\b:?\s+({_NAME})", re.IGNORECASE),
+    re.compile(rf"\btab(?:les|eller|ellene)\b:?\s+\(?({_LIST})", re.IGNORECASE),
 )
+_ELSEWHERE = (
+    re.compile(rf"(?<![\w.])({_NAME})[ -]tab(?:le|ell(?:en)?)\b", re.IGNORECASE),
+    re.compile(rf"(?<![\w.])({_LIST})[ -]tab(?:les|eller|ellene)\b", re.IGNORECASE),
+    re.compile(rf"\b(?:JOIN|FROM|INTO)\s+({_LIST})"),
+    re.compile(rf"\bjoin(?:s|ed|ing)?\s+({_NAME}\s+(?:with|to|and|med|og)\s+{_NAME})", re.IGNORECASE),
+)
+_ITEM = re.compile(r"[^\W\d][\w.]*")
+_QUOTED = re.compile(r"`([^\W\d][\w-]*)`")
 _PLAIN_WORDS = """
-a all an and any are as at be both by can database den denne det each en er et every existing for
-from had har has have i in is it its join lookup main may med must need needs new no not ny nye of
-og on one or other på same should so som some such than that the their these this those to two was
-were which whole will with
+a add affected all alle also alter an and andre any are as at be both but by can create database den denne
+det drop each else en er et every everything existing following for forces from følgende had har has have
+hele hver i in is it its join large lock lookup main may med must need needs new no noen not ny nye of og on
+once one only opprett or other our per på read related relevant same samme see separate should so some
+such temporary than that the their them then these they this those to two update us use was we were which
+while whole will with without write you
 """
 _PLAIN = frozenset(_PLAIN_WORDS.split())
-"""Words next to "table" that are not table names."""
+"""Words next to "table" or "join" that are not table names."""
+_FOLLOWING_WORDS = """
+above after because before belongs below changes column columns contains data definition definitions etter
+exists finnes før gets grows here holds ikke index indexes inneholder into keeps lacks level locks mangler
+name names over partition partitions reads remains row rows scan scans schema schemas show shows size skal
+space stays stores structure takes there til under up uses vises
+"""
+_FOLLOWING = _PLAIN | frozenset(_FOLLOWING_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +63,10 @@ def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
     Case is ignored, and 1,500 equals 1500.
     """
     source = _comparable("\n".join(_source(finding) for finding in findings))
-    claims = dict.fromkeys(_claims(text))
-    return tuple(claim for claim in claims if not has_word(_comparable(claim.text), source))
+    claims: dict[str, Claim] = {}
+    for claim in _claims(text):
+        claims.setdefault(claim.text, claim)
+    return tuple(claim for name, claim in claims.items() if not has_word(_comparable(name), source))
 
 
 def _claims(text: str) -> Iterator[Claim]:
@@ -52,10 +74,13 @@ def _claims(text: str) -> Iterator[Claim]:
         if entity.kind != "name":
             # A number's unit may be written differently.
             yield Claim(entity.kind, entity.text.split()[0] if entity.kind == "number" else entity.text)
-    for pattern in _TABLES:
-        for match in pattern.finditer(text):
-            if match[1].casefold() not in _PLAIN:
-                yield Claim("table", match[1].rstrip("."))
+    for patterns, plain in ((_AFTER, _FOLLOWING), (_ELSEWHERE, _PLAIN)):
+        lists = [match[1] for pattern in patterns for match in pattern.finditer(text)]
+        for item in _ITEM.findall("\n".join(lists)):
+            if (name := item.rstrip(".")).casefold() not in plain:
+                yield Claim("table", name)
+    for match in _QUOTED.finditer(text):
+        yield Claim("identifier", match[1])
     for match in _SEVERITY.finditer(text):
         yield Claim("severity", match.group())
 

@@ -5,6 +5,8 @@ import pytest
 from contextopt.engine.briefs.claims import Claim, check_claims
 from tests.contextopt.engine.findings import make_finding, make_findings
 
+SQL = ["SELECT", "DELETE", "INSERT", "INTO", "FROM", "JOIN"]
+
 
 @pytest.mark.parametrize(
     "text",
@@ -35,6 +37,38 @@ def test_what_the_findings_say_is_no_claim(text: str) -> None:
 )
 def test_what_they_do_not_say_is(text: str, kind: str, claimed: str) -> None:
     assert check_claims(text, make_findings()) == (Claim(kind, claimed),)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`payments` needs an index", "Tables users, payments", "Tables: `users`, `payments`; add an index",
+        "tables (users, payments)", "join payments with users", "users is joined to payments: JOIN payments",
+        "the payments and users tables", "SELECT * FROM users, payments", "DELETE FROM payments",
+        "INSERT INTO payments", "joining users and payments", "Add table payments.",
+        "Tabellene users og payments", "users- og payments-tabellene", "the users and payments tables",
+        "It reads the users, payments, and users tables.", "`payments` table",
+    ],
+)  # fmt: skip
+def test_every_table_of_a_list_is_a_claim(text: str) -> None:
+    finding = make_finding(content={"table": "users", "statements": SQL})
+    assert [claim.text for claim in check_claims(text, [finding])] == ["payments"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The table below", "See the table above.", "Join us, or join them with users.",
+        "A table scan of users", "The users table stores names, and the users table lacks an index.",
+        "Update table users, then wait.", "Read from users and write into users.",
+        "The tables are locked and the rest waits.", "All tables, even small ones",
+        "Both tables need an index.", "`users` is slow.", "FROM the users table", "Tabellen under",
+        "Alle tabeller er låst.", "The same tables and columns", "users and the other tables",
+    ],
+)  # fmt: skip
+def test_ordinary_words_are_none(text: str) -> None:
+    finding = make_finding(content={"table": "users", "statements": SQL})
+    assert check_claims(text, [finding]) == ()
 
 
 def test_a_claim_is_given_once() -> None:
