@@ -59,6 +59,7 @@ _NOUN = "(?:s|en|ens|et|ets|er|ers|ene|enes|a)?"
 _STORED = re.compile(
     "(?:tables?|tabell\\w*|schemas?|skjema\\w*|columns?|kolonne\\w*|databases?|databasen?|db|rows?|rader)"
 )
+_MIGRATING = re.compile("migrat(?:e|es|ed|ing)|migrer(?:e|er|t|te|es|ing|ingen|inger)?")
 _NO_FIXING = frozenset((
     "width", "point", "position", "positioned", "size", "sized", "length", "price", "prices", "cost",
     "costs", "rate", "header", "footer", "layout", "window", "number", "set", "seed",
@@ -83,7 +84,7 @@ _VERB_BEFORE = frozenset(
 
 def _is_no_migration(words: Sequence[str], place: int) -> bool:
     """Migrating only counts if the text mentions a database; "migration" always counts."""
-    is_verb = re.fullmatch(r"migrat(?:e|es|ed|ing)|migrer\w*", words[place]) is not None
+    is_verb = _MIGRATING.fullmatch(words[place]) is not None
     return is_verb and not any(_STORED.fullmatch(word) for word in words)
 
 
@@ -124,10 +125,10 @@ PATTERNS = (
     Pattern(
         "database migration",
         _any(
-            r"(?!(?:im|e)migra)\w*migrations?", r"migrat(?:e|es|ed|ing)",
-            r"(?!(?:im|e)migra)\w*migrasjon(?:s\w+|en|ens|er|ers|ene|enes)?",
-            r"migrer(?:e|er|t|te|es|ing|ingen|inger)?",
-            r"sql(?:en|s)?",
+            r"(?!emigr)\w*(?<!im)migrations?(?:(?:script|file|plan|job|tool)s?)?", r"migrat(?:e|es|ed|ing)",
+            r"(?!emigr)\w*(?<!im)migrasjon(?:s\w+|en|ens|er|ers|ene|enes)?",
+            r"(?!emigr)\w*(?<!im)migrer(?:e|er|t|te|es|ing\w*)?",
+            r"sql(?:en|s)?", r"sql(?:fil|skript|script|spørring|setning|kode|quer)\w*",
         ),
         _any(r"(?:alter|create)(?:s|ing|ed)? tables?", r"(?:endre|opprett|lag) tabell(?:en)?"),
         _is_no_migration,
@@ -136,6 +137,7 @@ PATTERNS = (
         "new api endpoint",
         _any(
             r"(?:rest|web|graph)?api(?:s|er|et|en|ets|ene|enes)?",
+            r"api(?:kall|nøk|klient|tjeneste|versjon|lag|server|key|call|client)\w*",
             r"endpoints?", r"ende?punkt(?:et|er|ene|a)?",
             r"(?:sub|api)?route(?:s|d|r|rs|ne|ren)?", r"routing(?:en)?",
             r"(?!\w*(?:be|for|av|om|mis)handle)\w*handler(?:s|en|e|ne)?",
@@ -149,6 +151,7 @@ PATTERNS = (
             r"(?:hurtig|bug|hot)?fiks(?:e|er|et|a|es|ing|en|ene)?",
             r"(?:heisen)?bug(?:s|gy|gs|gen|gene|ger)?", r"bug(?:report|rapport)\w*",
             r"(?:type|value|key|name|index|runtime|syntax|import|server)?errors?", r"error(?:en|ene|ed)",
+            r"error(?:håndter|melding|logg|kode)\w*",
             r"feil\w*", r"\w+feil(?:en|ene|ens|a)?",
         ),
         unless=_is_no_fault,
@@ -167,8 +170,8 @@ PATTERNS = (
         "add tests",
         _any(
             r"(?:unit|integration|regression|smoke|load|py|e2e)?test(?:s|ed|ing|er|ers|able)?",
-            r"(?:enhets|integrasjons|regresjons|ende|ytelses|system|akseptanse|last|røyk)?test(?:e|en|ens|er|ene|et|es|ing|ingen)?",
-            r"test(?:dekning|tilfelle|data|suite|fil|miljø|løp|runner|case|bed|bench|rapport|oppsett|klasse)\w*",
+            r"(?:enhets|integrasjons|regresjons|ende|ytelses|system|akseptanse|last|røyk|bruker|komponent|nettleser)?test(?:e|en|ens|er|ene|et|es|ing|ingen)?",
+            r"test(?:dekning|tilfelle|data|suite|fil|miljø|løp|runner|case|bed|bench|rapport|oppsett|klasse|s[kc]ript|kode|plan)\w*",
             r"(?:r|open)?specs?", r"specen",
         ),
     ),
@@ -176,6 +179,7 @@ PATTERNS = (
         "security improvement",
         _any(
             r"(?:cyber)?security", r"o?auth[nz2s]?", r"authenticat\w*",
+            r"o?auth(?:flow|flyt|token|header|guard|middleware|server|service|tjeneste|modul|lag)\w*",
             r"authori[sz](?:e|es|ed|er|ing|ation|ations)",
             r"unauthori[sz]ed", r"au(?:t|th)entiser\w*", r"autentisitet\w*", r"autoriser\w*",
             r"autorisasjon\w*",
@@ -185,13 +189,15 @@ PATTERNS = (
     Pattern(
         "frontend change",
         _any(
-            r"frontend(?:s|en|er)?", r"uis?", r"uiet", r"(?:web|ui|sub)?components?", r"\w*komponent" + _NOUN,
+            r"(?:mi[ck]ro)?frontend(?:s|en|er|ene)?", r"frontend(?:kode|lag|prosjekt|utvikl|app|bygg)\w*",
+            r"uis?", r"uiet", r"(?:web|ui|sub)?components?",
+            r"\w*komponent" + _NOUN, r"komponent(?:bibliotek|kode|tre|mal|katalog|struktur|stil)\w*",
             r"(?:home|web|front|sub|landing|start)?pages?",
             r"sides?", r"sider|siden|sidene|sidens",
             r"(?:nett|web|for|hjem|hjemme|under|start|produkt|profil|landings|hoved|bruker|konto|feil|"
             r"\w+s|\w+ings)side(?:n|ns|r|ne)?(?<!inside)(?<!insider)(?<!outsider)(?<!utside)(?<!utsiden)(?<!upside)"
             r"(?<!downside)(?<!dagside)",
-            r"side(?:bar|panel|meny|visning|tittel|mal|navigasjon|innhold|layout|topp|bunn|hode)\w*",
+            r"side(?:bar|panel|oppsett|meny|visning|tittel|mal|navigasjon|innhold|layout|topp|bunn|hode)\w*",
         ),
         re.compile(r"front ends?"),
         _is_no_frontend,
@@ -200,9 +206,10 @@ PATTERNS = (
         "configuration",
         _any(
             r"(?:mis|re|pre|de|un)?config\w*", r"(?:kube|ts|web|app)config", r"\w*konfig(?!ent)\w*",
-            r"setups?", r"oppsett(?:et|ene)?",
+            r"setups?", r"setup(?:fil|s[kc]ript|guide)\w*",
+            r"oppsett(?:et|ene|s(?:guide|fil|s[kc]ript|veiledning)\w*)?",
             r"(?:re|un|pre)?install(?!ment)(?:s|ed|er|ers|ing|ation|ations|able)?",
-            r"(?:av|re)?install(?:er|ere|erer|ert|erte|ering|eringen|asjon|asjonen|asjons\w+|asjoner)",
+            r"(?:av|re)?install(?:er|ere|erer|eres|ert|erte|ering|eringen|asjon|asjonen|asjons\w+|asjoner)",
         ),
         re.compile(r"(?:set|sets|setting) up"),
     ),
@@ -211,6 +218,7 @@ PATTERNS = (
         _any(
             r"(?:api|js|java)?docs?", r"docstrings?", r"docblocks?", r"document(?:ation|ed|ing)?",
             r"\w*dokumentasjon(?:en|s\w+)?", r"dokumenter(?:e|er|t|te|ing|es)?", r"readmes?", r"readmeen",
+            r"readmefil\w*",
         ),
         unless=_is_no_documentation,
     ),
@@ -219,8 +227,10 @@ PATTERNS = (
         _any(
             r"performan(?:ce|t)", r"ytelse\w*", r"optimi[sz](?:e|es|ed|er|ers|ing|ation|ations)",
             r"optimaliser\w*",
-            r"(?:mem|lru|http|query)?cach(?:e|es|ed|ing|er|en|ene|et)", r"mellomlagr\w*",
-            r"speed(?:s|y|ing|up|ups|ier)?", r"hastighet(?:en|er|ene)?",
+            r"(?:mem|lru|http|query)?cach(?:e|es|ed|ing|er|en|ene|et|eable)",
+            r"cache(?:lag|nøk|tid|treff|strategi|minne|logikk|invalid|layer|key|hit|miss)\w*",
+            r"mellomlagr\w*",
+            r"speed(?:s|y|ing|up|ups|ier)?", r"hastighet(?:en|er|ene|s\w+)?",
         ),
     ),
 )  # fmt: skip

@@ -39,6 +39,25 @@ def test_what_must_hold(description: str, pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("database migration", "Databasemigrering datamigreringen migreringsskript migrationscript sqlfil"),
+        ("new api endpoint", "apikall apinøkkelen apiklient apikeys"),
+        ("fix bug", "errorhåndtering errormeldinger"),
+        ("add tests", "testskript testskriptene brukertest brukertester komponenttester testplan"),
+        ("security improvement", "authflow authtokens oauthserver"),
+        ("frontend change", "komponentbiblioteket frontendkode microfrontend mikrofrontends sideoppsett"),
+        ("configuration", "oppsettsguide oppsettsfilen setupfil setupskript installeres"),
+        ("documentation", "readmefil readmefilen"),
+        ("performance optimization", "cachelag cachelaget cacheable hastighetsforbedring"),
+    ],
+)
+def test_compounds(pattern: str, words: str) -> None:
+    for word in words.split():
+        assert detect_task_pattern(f"Ny {word}") == pattern, word
+
+
+@pytest.mark.parametrize(
     "word",
     [
         "rapid", "inside", "Docker", "require", "build", "guide", "suite", "latest", "contest", "protest",
@@ -47,6 +66,9 @@ def test_what_must_hold(description: str, pattern: str) -> None:
         "optimistic", "installments",
         "sikkerhetskopi", "usikkerhet", "saksbehandler", "handler om", "the server side",
         "fixed price", "Migrate to Vite", "for to uker siden", "therapist", "capital", "splendid",
+        "emigration", "immigrering", "emigrerte", "arbeidsimmigrasjon", "capitalisation", "apiary", "terapi",
+        "apikal", "papir", "testament", "attest", "attester", "detest", "errant", "authority", "authentic",
+        "sidelengs", "betrakte", "upsetting", "readmission", "hastig", "cachalot", "installatør",
     ],
 )  # fmt: skip
 def test_what_only_looks_like_it(word: str) -> None:
