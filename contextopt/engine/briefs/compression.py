@@ -36,6 +36,7 @@ MAX_FILLS = 4
 _ALTERNATIVES = ("alternatives", "alternative")
 _CHOICES = ("chosen", "selected", "accepted", "adopted", "recommended")
 _OPEN = "open"
+_SEVERE = ("blocker", "critical", "severe", "high", "kritisk", "alvorlig", "høy")
 _ENDINGS = (".", "!", "?", ":", ";", "。", "！", "？", "؟", "।")
 
 
@@ -205,7 +206,8 @@ def _write_brief(
     headings = [flatten(each.finding.category) for each in drafts]
     selector = Selector(drafts, weights, headings, limits.budget_tokens, tokenizer)
     selector.prepare()
-    used = 0
+    selector.lead(_leaders(drafts, priorities, selector))
+    used = tokenizer.count(_render(selector.selection(), drafts)[0])
     # The parts joined take fewer tokens than they do alone, which leaves room for more.
     for _ in range(MAX_FILLS):
         if not selector.fill(used):
@@ -216,8 +218,34 @@ def _write_brief(
         selection = selector.selection()
         brief, kept = _render(selection, drafts)
         if tokenizer.count(brief) <= limits.budget_tokens:
-            return brief, kept, frozenset(drafts[number].finding.id for number in selector.offered)
+            return brief, kept, frozenset(drafts[number].finding.id for number in selector.offers)
         selector.shrink()
+
+
+def _leaders(drafts: Sequence[Draft], priorities: Mapping[str, int], selector: Selector) -> list[int]:
+    """Return the drafts that enter the brief before all others, however small its budget is.
+
+    They are the surest finding of each of the phase's categories, and all severe ones. A severe finding goes
+    before the other categories' and, in its own category, before surer ones.
+    """
+    severe = {number for number, each in enumerate(drafts) if _is_severe(each.finding)}
+    ranked = sorted(
+        (number not in severe, -each.finding.confidence, -selector.worth(number), number)
+        for number, each in enumerate(drafts)
+        if each.finding.category in priorities
+    )
+    firsts: dict[str, int] = {}
+    for *_, number in ranked:
+        firsts.setdefault(drafts[number].finding.category, number)
+    leaders = sorted(firsts.values(), key=lambda number: (number not in severe, number))
+    return list(dict.fromkeys([*leaders, *sorted(severe)]))
+
+
+def _is_severe(finding: Finding) -> bool:
+    return any(
+        str(key).casefold() == "severity" and str(value).casefold() in _SEVERE
+        for key, value in finding.content.items()
+    )
 
 
 def _weight(rank: int | None) -> float:

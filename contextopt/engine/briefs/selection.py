@@ -1,7 +1,8 @@
 """Choose the statements of a brief: greedy coverage of the names in the findings, per token.
 
-Statements come first, each with the sentences that it may not stand without. Terse texts without a verb
-follow, and paths and identifiers that nothing mentions take the room that is left.
+A statement of each leading finding comes first, however few names it has. Other statements follow, each with
+the sentences that it may not stand without, and then terse texts without a verb. Paths and identifiers that
+nothing mentions take the room that is left.
 """
 
 import heapq
@@ -96,6 +97,8 @@ class Selector:
     chosen: dict[tuple[int, int], Statement] = field(default_factory=dict)
     choices: list[Choice] = field(default_factory=list)
     terse: list[Choice] = field(default_factory=list)
+    offers: dict[int, list[Choice]] = field(default_factory=dict)
+    """All choices by draft: if there is room, something of each of these drafts is taken."""
     order: list[Choice] = field(default_factory=list)
     mentions: list[str] = field(default_factory=list)
     statements: dict[tuple[int, int], Statement] = field(default_factory=dict)
@@ -116,6 +119,22 @@ class Selector:
         numbers = range(len(self.drafts))
         self.choices = [choice for number in numbers for choice in self._choices(number)]
         self.terse = [choice for number in numbers for choice in self._terse_choices(number)]
+        for choice in (*self.choices, *self.terse):
+            self.offers.setdefault(choice.draft, []).append(choice)
+
+    def worth(self, draft: int) -> float:
+        """Return the value per token of the draft's best choice, whether or not it fits."""
+        offers = [(choice, self._missing(choice)) for choice in self.offers.get(draft, ())]
+        return max(
+            (self._value(each, missing, self._price(each, missing)) for each, missing in offers), default=0
+        )
+
+    def lead(self, drafts: Iterable[int]) -> None:
+        """Take the best choice of each of the drafts, in their order, while there is room."""
+        for number in drafts:
+            best = max(self.offers.get(number, ()), key=self._density, default=None)
+            if best and self._density(best) > 0:
+                self._take(best)
 
     def fill(self, used: int) -> bool:
         """Choose while `used` tokens leave room. Return whether anything was chosen."""
@@ -186,11 +205,6 @@ class Selector:
             is_bare = not statement.is_named and (body.text.endswith(_FINAL) or not statement.words)
             if (draft.head or not is_bare) and not is_unfinished(body.text):
                 yield from self._choice(number, body.needs | draft.head_needs)
-
-    @property
-    def offered(self) -> frozenset[int]:
-        """The drafts of which something may be chosen, if there is room."""
-        return frozenset(choice.draft for choice in (*self.choices, *self.terse))
 
     def _choice(self, number: int, needs: frozenset[int]) -> Iterator[Choice]:
         draft = self.drafts[number]
@@ -269,7 +283,10 @@ class Selector:
         """Return the value per token, or zero for what is said already or does not fit."""
         missing = self._missing(choice)
         price = self._price(choice, missing)
-        if not missing or self.used + price > self.budget_tokens:
+        return self._value(choice, missing, price) if self.used + price <= self.budget_tokens else 0.0
+
+    def _value(self, choice: Choice, missing: Sequence[Statement], price: int) -> float:
+        if not missing:
             return 0.0
         names, words = missing[0].names, missing[0].words
         for statement in missing[1:]:

@@ -156,6 +156,30 @@ class TestLeftOut:
         assert len(result.in_brief) + len(result.discarded) == 30
 
 
+class TestLeaders:
+    """The surest finding of each of the phase's categories, and severe ones, enter before all others."""
+
+    PATTERN: ClassVar = {"pattern_name": "Repository", "location": "src/repo.py", "reusability": "high"}
+    TABLE: ClassVar = {"table": "users", "columns": ["id", "email"], "description": "Needs a unique index."}
+    FINDINGS = (
+        make_finding(id="F-1", category="constraints", content={"description": "Must keep API stable."}),
+        make_finding(id="F-2", content={"description": "Data loss on deploy", "severity": "High"}),
+        make_finding(id="F-3", category="existing_patterns", content=PATTERN),
+        make_finding(id="F-4", category="database_needs", content=TABLE),
+        make_finding(id="F-5", category="dependencies", content={"tables": ["users"], "apis": ["/api/x"]}),
+    )
+
+    @pytest.mark.parametrize("budget", range(20, 101, 5))
+    def test_more_room_never_loses_them(self, budget: int) -> None:
+        assert {"F-1", "F-2"} <= set(compressed(*self.FINDINGS, budget=budget).in_brief)
+
+    def test_a_surer_one_comes_first_and_a_severe_one_before_it(self) -> None:
+        text = {"description": "Must keep old links."}
+        sure = make_finding(id="F-6", category="constraints", content=text, confidence=0.9)
+        mild = make_finding(id="F-7", content={"risk": "Timeouts", "severity": "low"}, confidence=0.9)
+        assert compressed(*self.FINDINGS, sure, mild, budget=20).in_brief == ("F-6", "F-2")
+
+
 class TestStatements:
     @pytest.mark.parametrize(
         ("text", "said"),
