@@ -6,19 +6,21 @@ three repositories and hold when any one of them is left out. Those of `identifi
 six repositories in four languages. `Weights` accepts others.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePosixPath
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contextopt.engine.code.graph import CodeGraph, Links, ParsedFile
+from contextopt.engine.code.graph import BINARY, CodeGraph, Links, ParsedFile
 from contextopt.engine.code.kinds import Kinds
 from contextopt.engine.text.lexical import (
     Bm25,
     LexicalIndex,
+    distinct_terms,
     path_terms,
     terms,
     terms_and_identifiers,
@@ -185,12 +187,20 @@ class Ranker:
     history: History
     kinds: Kinds
     frequencies: tuple[NDArray[np.int64], NDArray[np.int64]]
+    binaries: Mapping[int, Set[str]]
+    """The terms of the names of binary files, by place."""
 
     @classmethod
     def of(cls, graph: CodeGraph, documents: Documents, changes: Iterable[Change] = ()) -> Self:
         links = Links.of(graph)
         frequencies = (documents.content.containing(), documents.identifiers.containing())
-        return cls(documents, links, History.of(changes, graph.imports), Kinds.of(links.paths), frequencies)
+        binaries = {
+            place: distinct_terms(PurePosixPath(path).stem)
+            for place, path in enumerate(links.paths)
+            if graph.files[path].skipped == BINARY
+        }
+        history = History.of(changes, graph.imports)
+        return cls(documents, links, history, Kinds.of(links.paths), frequencies, binaries)
 
     def rarity(self, query: str) -> dict[str, float]:
         """Return the idf of the task's terms and whole identifiers that are in the repository."""
@@ -210,14 +220,20 @@ class Ranker:
         weights: Weights = Weights(),  # frozen
         limit: int | None = None,
     ) -> list[RankedFile]:
-        """Return the best files, or all without a limit; equal ones by path. Unknown seeds are ignored."""
+        """Return the best files, or all without a limit; equal ones by path.
+
+        Unknown seeds are ignored. A binary file is left out unless it is a seed or the task names it.
+        """
         signals = self.signals(query, seeds, utc("now", now))
         factors = {field.name: getattr(weights, field.name) for field in fields(weights)}
         parts = np.stack([signals[name] * factor for name, factor in factors.items()])
         parts = np.round(parts, SCORE_DECIMALS)
         total = np.round(parts.sum(axis=0), SCORE_DECIMALS)
         # A stable sort leaves equal files in the order of their paths.
-        best = np.argsort(-total, kind="stable")[:limit]
+        best = np.argsort(-total, kind="stable")
+        words = distinct_terms(query)
+        unnamed = [place for place, names in self.binaries.items() if not names & words]
+        best = best[~np.isin(best, unnamed) | (signals["seed"][best] > 0)][:limit]
         columns = zip(total[best].tolist(), parts[:, best].T.tolist(), strict=True)
         return [
             RankedFile(
@@ -274,12 +290,16 @@ class Ranker:
         return np.log1p(counted)
 
     def _cochange(self, start: Signal, now: datetime) -> Signal:
-        """Spread scores from files to the other files in the same changes."""
+        """Spread scores from files to the other files in the same changes.
+
+        A change of most files, such as the first import, says nothing about how they belong together.
+        """
         history = self.history
+        is_partial = 2 * history.sizes <= len(history.paths)
         weight = 0.5 ** (self._ages(now) / 365)
         mass = np.bincount(history.changes, weights=start[history.files], minlength=len(history.sizes))
         touched = np.bincount(history.files, minlength=len(history.paths))
-        share = mass * weight / history.sizes**1.5
+        share = mass * weight * is_partial / history.sizes**1.5
         gained = np.bincount(history.files, weights=share[history.changes], minlength=len(history.paths))
         return gained / np.sqrt(np.maximum(1, touched))
 

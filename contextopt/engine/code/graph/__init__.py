@@ -3,6 +3,7 @@
 from contextopt.engine.code.graph.graph import Links, build_graph
 from contextopt.engine.code.graph.parsing import CODE_LANGUAGES, decode, digest_of, language_of, parse_file
 from contextopt.engine.code.graph.values import (
+    BINARY,
     PARSER_VERSION,
     CodeGraph,
     Import,
@@ -13,6 +14,7 @@ from contextopt.engine.code.graph.values import (
 )
 
 __all__ = [
+    "BINARY",
     "CODE_LANGUAGES",
     "PARSER_VERSION",
     "CodeGraph",

@@ -7,7 +7,7 @@ from typing import Any
 from contextopt.engine.code.graph import golang, headings, java, javascript, python, rust
 from contextopt.engine.code.graph.grammars import Dialect, Reading, read
 from contextopt.engine.code.graph.manifests import read_manifest
-from contextopt.engine.code.graph.values import ParsedFile, Symbol
+from contextopt.engine.code.graph.values import BINARY, ParsedFile, Symbol
 
 MAX_BYTES = 512_000
 MAX_MEAN_LINE = 500
@@ -68,7 +68,7 @@ def decode(content: bytes) -> str:
 def why_skipped(content: bytes) -> str:
     """Return why a file is skipped: "binary", "too large" or "minified", or "" if it is not."""
     if b"\0" in content[:_SNIFFED]:
-        return "binary"
+        return BINARY
     if len(content) > MAX_BYTES:
         return "too large"
     if len(content) > _SNIFFED and len(content) / (content.count(b"\n") + 1) > MAX_MEAN_LINE:

@@ -69,6 +69,24 @@ def test_files_that_change_together_come_together() -> None:
     assert "cochange" not in parts["shop/emails.py"]
 
 
+def test_a_change_of_most_files_brings_none_together() -> None:
+    first = change(3, "Import", *FILES)
+    assert not any("cochange" in file.parts for file in ranked("place_order", changes=(first,)))
+    both = (first, change(2, "Work", "shop/orders.py", "shop/emails.py"))
+    together = {file.path for file in ranked("place_order", changes=both) if "cochange" in file.parts}
+    assert together == {"shop/orders.py", "shop/emails.py"}
+
+
+def test_a_binary_file_is_left_out_unless_it_is_named() -> None:
+    def has_logo(query: str, *seeds: str) -> bool:
+        changes = (change(1, "Draw it", "logo.png"),)
+        return any(file.path == "logo.png" for file in ranked(query, seeds, changes))
+
+    assert not has_logo("place an order")
+    assert has_logo("Draw the logos anew")
+    assert has_logo("", "logo.png")
+
+
 def test_the_newer_change_counts_more() -> None:
     changes = (change(1, "Work", "shop/emails.py"), change(400, "Work", "shop/taxes.py"))
     parts = {file.path: file.parts for file in ranked("", changes=changes)}
@@ -86,15 +104,16 @@ def test_parts_add_up_to_the_score() -> None:
 
 
 def test_all_files_are_ranked_once_and_a_limit_takes_the_best() -> None:
-    result = ranked("order")
+    result = ranked("order of the logo")
     assert sorted(file.path for file in result) == sorted(FILES)
-    assert ranked("order", limit=2) == result[:2]
+    assert ranked("order of the logo", limit=2) == result[:2]
     assert [file.score for file in result] == sorted((file.score for file in result), reverse=True)
 
 
 def test_nothing_said_leaves_the_order_of_the_paths_and_documentation_last() -> None:
+    texts = FILES.keys() - {"logo.png"}
     assert [file.path for file in ranked("")] == sorted(
-        FILES, key=lambda path: (path == "docs/guide.md", path)
+        texts, key=lambda path: (path == "docs/guide.md", path)
     )
 
 
