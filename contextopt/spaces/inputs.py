@@ -64,7 +64,7 @@ class SpacePatch(Input):
 
 class RecordIn(Input):
     """A record. Views and deletion are set when it is created; a later import of the same record does not
-    change them. The language is detected from the texts unless given.
+    change them, nor the pin if the row omits `pinned`. The language is detected from the texts unless given.
     """
 
     title: Title

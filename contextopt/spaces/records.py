@@ -120,7 +120,8 @@ def upsert_records(*, space: Space, rows: Sequence[RecordIn], actor: str) -> lis
     """Create, update or leave alone one record for each row, in one transaction.
 
     A row with an external id is matched by (source, external_id) and left alone if its content has not
-    changed. A row without one always creates. Rows of one call with the same identity must be equal.
+    changed. A row without one always creates. Rows of one call with the same identity must be equal. Where a
+    row does not name `pinned` or `date`, the record keeps its own.
     """
     with transaction.atomic():
         lock_space(space)
@@ -136,7 +137,7 @@ def upsert_records(*, space: Space, rows: Sequence[RecordIn], actor: str) -> lis
             if not row.external_id or (first[_key(row)] == index and _key(row) not in current)
         ]
         ids = iter(_insert(space, fresh, tokenizer, actor))
-        changed: list[tuple[int, RecordIn]] = []
+        changed: list[tuple[_Existing, RecordIn]] = []
         results: dict[int, RowResult] = {}
         for index, row in enumerate(rows):
             if row.external_id and first[_key(row)] != index:
@@ -155,6 +156,16 @@ class _Existing:
     id: int
     content_hash: bytes
     is_purged: bool
+    pinned: bool
+    date: datetime
+
+    def says(self, row: RecordIn) -> bool:
+        """Return whether the record has the row's content.
+
+        A row without a date was hashed without one, but an edit of its content hashed the date that it got.
+        """
+        dated = row if row.date else row.model_copy(update={"date": self.date})
+        return any(self.content_hash == hash_content(each) for each in (row, dated))
 
 
 def _key(row: RecordIn) -> Key:
@@ -165,23 +176,21 @@ def _settle(
     row: RecordIn,
     current: dict[Key, _Existing],
     new_ids: Iterable[int],
-    changed: list[tuple[int, RecordIn]],
+    changed: list[tuple[_Existing, RecordIn]],
 ) -> RowResult:
     found = current.get(_key(row)) if row.external_id else None
     if found is None:
         return RowResult("created", next(iter(new_ids)))
-    if found.is_purged or found.content_hash == hash_content(row):
+    if "pinned" not in row.model_fields_set:
+        row = row.model_copy(update={"pinned": found.pinned})
+    if found.is_purged or found.says(row):
         return RowResult("unchanged", found.id)
-    changed.append((found.id, row))
+    changed.append((found, row))
     return RowResult("updated", found.id)
 
 
 def hash_content(content: RecordIn | Record) -> bytes:
-    """Return a 16-byte hash of the content.
-
-    A row without a date is hashed without one: it got its date on arrival, so sending it again changes
-    nothing.
-    """
+    """Return a 16-byte hash of the content."""
     values = [getattr(content, name) for name in CONTENT]
     text = json.dumps(values, default=str, ensure_ascii=False, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
@@ -218,11 +227,11 @@ WITH given AS MATERIALIZED (
       FROM given g CROSS JOIN {KEY_TABLE}
      WHERE EXISTS (SELECT FROM contextopt_record p WHERE p.space_id = %s AND p.purged_at IS NOT NULL)
 )
-SELECT g.source, g.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL
+SELECT g.source, g.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL, r.pinned, r.date
   FROM given g JOIN contextopt_record r
     ON r.space_id = %s AND r.source = g.source AND r.external_id = g.external_id AND r.external_id <> ''
  UNION ALL
-SELECT h.source, h.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL
+SELECT h.source, h.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL, r.pinned, r.date
   FROM hashed h JOIN contextopt_record r
     ON r.space_id = %s AND r.source = h.source AND r.external_id = h.hash AND r.external_id <> ''
 """
@@ -236,8 +245,8 @@ def _existing(space: Space, keys: Iterable[Key]) -> dict[Key, _Existing]:
         sources, external_ids = [source for source, _ in keys], [external for _, external in keys]
         cursor.execute(_FIND_EXISTING, [sources, external_ids, *[space.pk] * 4])
         return {
-            (source, external_id): _Existing(record_id, bytes(digest), is_purged)
-            for source, external_id, record_id, digest, is_purged in cursor.fetchall()
+            (source, external_id): _Existing(record_id, bytes(digest), is_purged, pinned, date)
+            for source, external_id, record_id, digest, is_purged, pinned, date in cursor.fetchall()
         }
 
 
@@ -298,15 +307,14 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor:
     return ids
 
 
-def _overwrite(changed: Sequence[tuple[int, RecordIn]], tokenizer: Tokenizer, actor: str) -> None:
+def _overwrite(changed: Sequence[tuple[_Existing, RecordIn]], tokenizer: Tokenizer, actor: str) -> None:
     if not changed:
         return
-    keep_revisions([record_id for record_id, _ in changed], actor=actor, change="import")
+    keep_revisions([found.id for found, _ in changed], actor=actor, change="import")
     now = timezone.now()
-    dates = dict(Record.objects.filter(pk__in=[i for i, _ in changed]).values_list("pk", "date"))
     parameters = [
-        {**_stored_values(row, row.date or dates[record_id], tokenizer), "id": record_id, "updated_at": now}
-        for record_id, row in changed
+        {**_stored_values(row, row.date or found.date, tokenizer), "id": found.id, "updated_at": now}
+        for found, row in changed
     ]
     assignments = ", ".join(f'"{name}" = %({name})s' for name in (*CONTENT, *DERIVED, "updated_at"))
     with connection.cursor() as cursor:

@@ -186,7 +186,7 @@ def _page_fields(page: Page, front: dict[str, object], body: str, changed: str) 
         "type": own.get("type", "document"),
         "date": read_date(own.get("date", changed)),
         "tags": read_tags(own.get("tags", [])),
-        "pinned": own.get("pinned", False),
+        "pinned": own.get("pinned"),
         "notes": body,
         "source": page.source,
         "external_id": page.relative,

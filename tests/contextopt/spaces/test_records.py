@@ -139,6 +139,21 @@ def test_a_row_without_a_date_is_unchanged_by_a_deletion_and_its_undoing(space: 
         assert upsert_records(space=space, rows=undated, actor="test")[0].status == "unchanged"
 
 
+def test_an_import_keeps_the_pin_unless_its_row_names_one(space: Space) -> None:
+    undated = RecordIn(title="Note", source="s", external_id="undated")
+    given = [*rows(1), undated]
+    upsert_records(space=space, rows=given, actor="test")
+    for record in Record.objects.filter(space=space):
+        update_record(record=record, changes=RecordPatch(pinned=True), actor="user:olga")
+    again = upsert_records(space=space, rows=given, actor="test")
+    changed = upsert_records(space=space, rows=rows(1, title="Changed"), actor="test")
+    assert [row.status for row in (*again, *changed)] == ["unchanged", "unchanged", "updated"]
+    assert counted(space)[1] == 2
+    unpinned = rows(1, title="Changed", pinned=False)
+    assert upsert_records(space=space, rows=unpinned, actor="test")[0].status == "updated"
+    assert counted(space)[1] == 1
+
+
 def test_a_changed_row_updates_and_keeps_a_revision(space: Space) -> None:
     upsert_records(space=space, rows=rows(3), actor="test")
     changed = rows(3)
@@ -168,8 +183,8 @@ def test_a_bulk_write_takes_the_same_statements_whatever_its_size(space: Space, 
     upsert_records(space=space, rows=rows(count // 2), actor="test")
     with CaptureQueriesContext(connection) as captured:
         upsert_records(space=space, rows=[*changed, *rows(count)[count // 2 :]], actor="test")
-    # savepoint, lock, encoding, existing, ids, copy, revisions, dates, update, release
-    assert len(captured) == 10
+    # savepoint, lock, encoding, existing, ids, copy, revisions, update, release
+    assert len(captured) == 9
 
 
 def test_counters_follow_every_kind_of_write(space: Space) -> None:
