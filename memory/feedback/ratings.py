@@ -42,8 +42,8 @@ def _share_up(team_id: int, assembly_id: int) -> float | None:
 def uses_of(team_id: int, assembly_id: int) -> list[StrategyUse]:
     """Return the uses of strategies in an assembly, or in the task that the assembly was a step of."""
     assembly = Assembly.objects.select_related("attempt", "handoff").filter(pk=assembly_id).first()
-    steps = [getattr(assembly, name, None) for name in ("attempt", "handoff")]
-    tasks = [step.task_id for step in steps if step is not None]
+    steps = [assembly, *(getattr(assembly, name, None) for name in ("attempt", "handoff"))]
+    tasks = {step.task_id for step in steps if step is not None} - {None}
     named = Q(assembly_id=assembly_id) | Q(task_id__in=tasks)
     return list(
         StrategyUse.objects.select_related("memory")

@@ -16,6 +16,8 @@ from memory.feedback.models import RATER_MAX
 from memory.feedback.ratings import rate_strategies
 from memory.feedback.votes import give_feedback, withdraw_feedback
 from memory.models import Memory, Vote
+from memory.steps.build import build_step
+from memory.steps.inputs import AgentStepIn
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
 from tests.fulldisk import lacking_room
@@ -64,6 +66,17 @@ def test_a_use_of_the_task_counts_for_its_steps(team: Team, space: Space, strate
     assembly_id = Attempt.objects.get(task=task).assembly_id
     assert assembly_id is not None
     vote(assembly_id, "down")
+    use.refresh_from_db()
+    assert use.rating == 0
+
+
+def test_a_use_of_the_task_counts_for_its_contexts(team: Team, strategy: Memory, vote) -> None:
+    task = factories.make_task(team)
+    use = make_use(strategy, task=task)
+    data = AgentStepIn(task_id=task.pk, phase="building")
+    step = build_step(team=team, data=data, actor="test")
+    assert step.assembly is not None
+    vote(step.assembly.pk, "down")
     use.refresh_from_db()
     assert use.rating == 0
 
