@@ -99,7 +99,7 @@ def look_up_hint(team: Team, *, task: str, repository: str, as_of: datetime | No
         with transaction.atomic():
             return find_similar(team, task=task, repository=repository, as_of=as_of)
     except SEARCH_FAILURES as error:
-        log.warning("strategy_hint_failed", error=str(error)[:500], repository=repository)
+        log.warning("strategy_search_failed", error=str(error)[:500], repository=repository)
         return None
 
 
@@ -113,7 +113,7 @@ def preview_hint(*, team: Team, data: HintIn) -> Hint:
         with transaction.atomic():
             found = find_similar(team, task=data.task, repository=data.repository, as_of=data.as_of)
     except (DatabaseError, OSError) as error:
-        log.warning("strategy_hint_failed", error=str(error)[:500], repository=data.repository)
+        log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
         raise ServiceUnavailable("Strategy search is temporarily unavailable.") from error
     return Hint(found.text, found.similarity, found.memory.pk) if found else NO_HINT
 

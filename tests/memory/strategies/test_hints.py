@@ -125,7 +125,7 @@ def test_an_embedder_that_is_down_gives_no_hint_and_no_error(team: Team, strateg
     settings.EMBEDDING_ENDPOINT_MODEL = "small"
     with capture_logs() as events:
         assert ask(team) == NO_HINT
-    assert [event["event"] for event in events] == ["strategy_hint_failed"]
+    assert [event["event"] for event in events] == ["strategy_search_failed"]
 
 
 def test_a_database_that_refuses_gives_no_hint_and_no_error(team: Team, strategy: Memory) -> None:
@@ -133,7 +133,7 @@ def test_a_database_that_refuses_gives_no_hint_and_no_error(team: Team, strategy
         cursor.execute("ALTER TABLE contextopt_searchcorpus RENAME TO gone")
     with capture_logs() as events:
         assert ask(team) == NO_HINT
-    assert "strategy_hint_failed" in [event["event"] for event in events]
+    assert "strategy_search_failed" in [event["event"] for event in events]
     assert Memory.objects.count() == 1
 
 
