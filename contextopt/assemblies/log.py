@@ -22,6 +22,7 @@ from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
+from contextopt.engine.prompts.config import SCORED_STAGE
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.engine.prompts.values import Certificate
@@ -263,7 +264,8 @@ def _log_events(assembly_id: int, result: AssemblyResult) -> None:
         outside_window=stats.outside_window,
         deleted=stats.deleted,
     )
-    bound.info("records_scored_by_relevance", scored=len(result.ledger))
+    scored = stats.records_filtered if result.stage >= SCORED_STAGE else 0
+    bound.info("records_scored_by_relevance", scored=scored)
     bound.info("token_budget_allocated", **asdict(allocation))
     bound.info(
         "context_truncation_complete",

@@ -219,6 +219,14 @@ def test_the_events_of_an_assembly_are_logged(space: Space) -> None:
     assert {event["assembly_id"] for event in events} == {result.id}
 
 
+@pytest.mark.parametrize(("stage", "scored"), [(2, 0), (3, 0), (4, 130), (5, 130)])
+def test_the_number_of_scored_records_is_logged(space: Space, stage: int, scored: int) -> None:
+    upsert_records(space=space, rows=[RecordIn(title=str(i), date=NOW) for i in range(130)], actor="test")
+    with structlog.testing.capture_logs() as events:
+        make_assembly(space, stage=stage)
+    assert [event["scored"] for event in events if "scored" in event] == [scored]
+
+
 def test_pinned_records_go_first_whatever_their_date(space: Space) -> None:
     make_record(space, title="Fresh", view_count=10)
     make_record(space, title="Old but pinned", date=NOW - timedelta(days=900), pinned=True)
