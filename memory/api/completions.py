@@ -47,8 +47,8 @@ def create_completion(request: ApiRequest, data: CompletionIn) -> HttpResponse:
     """Ends a task and learns from it. Its decisions and error patterns become memories, and its plan becomes
     a strategy if it succeeded at the first attempt with a quality of 7 or more.
 
-    Without a `task_id` a new task is recorded. The same report again changes nothing and returns 200; a
-    different one is a conflict.
+    Without a `task_id` a new task is recorded. The same report again changes nothing and returns 200, without
+    a `task_id` for 24 hours. A different report of the same task is a conflict.
     """
     result = complete_task(team=request.auth.team, data=data, actor=actor(request))
     return reply(result.to_json(), status=201 if result.is_new else 200)

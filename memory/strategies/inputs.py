@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -112,7 +113,7 @@ class CompletionIn(Input):
             plan = read_plan(self.plan)
         return plan if isinstance(plan, str) else "\n".join(" ".join(step.split()) for step in plan)
 
-    def digest(self) -> str:
-        """Return the report's SHA-256, which identifies a repeated report."""
+    def digest(self, day: date | None = None) -> str:
+        """Return the SHA-256 of the report, and of the day if given. A repeated report has the same one."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(f"{text}{day or ''}".encode()).hexdigest()

@@ -4,6 +4,7 @@ A failure to learn is logged and a job tries again; it never fails the completio
 """
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -21,6 +22,7 @@ from memory.strategies.lessons import learn_from
 log = structlog.get_logger(__name__)
 
 LEARN_BATCH = 100
+REPEATED_WITHIN = timedelta(hours=24)
 # The errors that learning may raise.
 LEARNING_FAILURES = (DatabaseError, *PRODUCT_ERRORS, OSError)
 
@@ -58,23 +60,25 @@ class CompletionResult:
 def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionResult:
     """End a task, keep its report, and learn from it. Repeating the same report changes nothing.
 
+    Without a `task_id`, a report repeats another for a day only: some tasks recur, with the same plan.
+
     Raises:
         InvalidInput: neither a task nor a description is given, or the plan cannot be read.
         NotFound: the team has no such task.
         Conflict: the task has ended with another report.
     """
     data.plan_text()
-    digest = data.digest()
     with transaction.atomic():
         # If the same report comes twice at the same moment, the second waits here for the first.
         team.lock()
-        known = Completion.objects.select_related("task").filter(team=team, sha256=digest).first()
+        now = timezone.now()
+        known = _find_repeated(team, data, now)
         if known is None:
             task = _end_task(team, data, actor)
             known = Completion.objects.create(
                 team=team,
                 task=task,
-                sha256=digest,
+                sha256=data.digest() if data.task_id else data.digest(now.date()),
                 report=data.model_dump(mode="json"),
                 created_by=actor,
             )
@@ -85,6 +89,16 @@ def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionRe
         learn(known)
         known.refresh_from_db()
     return CompletionResult(known, is_new)
+
+
+def _find_repeated(team: Team, data: CompletionIn, now: datetime) -> Completion | None:
+    """Return the completion of the same report: of the same task, or of the last 24 hours."""
+    reports = Completion.objects.select_related("task").filter(team=team)
+    if data.task_id:
+        return reports.filter(sha256=data.digest()).first()
+    since = now - REPEATED_WITHIN
+    digests = [data.digest(day) for day in (since.date(), now.date())]
+    return reports.filter(sha256__in=digests, created_at__gt=since).first()
 
 
 def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:

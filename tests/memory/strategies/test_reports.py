@@ -1,6 +1,10 @@
 """Ended tasks: their state, the memories they leave, and failures to learn."""
 
+from datetime import timedelta
+
 import pytest
+import time_machine
+from django.utils import timezone
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
@@ -109,6 +113,20 @@ def test_the_same_report_twice_stores_once(complete) -> None:
     assert (first.is_new, again.is_new) == (True, False)
     assert first.to_json() == {**again.to_json(), "is_new": True}
     assert Memory.objects.count() == Task.objects.count() == Completion.objects.count() == 1
+
+
+def test_a_recurring_task_counts_each_day(complete, team: Team) -> None:
+    task = factories.make_task(team)
+    complete(task_id=task.pk)
+    start = timezone.now()
+    results = []
+    for hours in (0, 23, 25, 48, 50):
+        with time_machine.travel(start + timedelta(hours=hours), tick=False):
+            results.append(complete())
+    assert [result.is_new for result in results] == [True, False, True, False, True]
+    assert Memory.objects.get().evidence_count == 4
+    with time_machine.travel(start + timedelta(days=30)):
+        assert not complete(task_id=task.pk).is_new
 
 
 def test_an_open_task_is_ended_once(complete, team: Team) -> None:
