@@ -39,7 +39,7 @@ BUDGET_MODE_CHOICES = [
 RECORD_ORDER_CHOICES = [("score", "By score"), ("stable", "Stable: oldest first")]
 # Settings whose null means "all".
 ALL_ALLOWED = (
-    "window_days", "question_window_days", "question_max_records", "question_notes_chars",
+    "window_days", "max_records", "question_window_days", "question_max_records", "question_notes_chars",
     "question_record_tokens",
 )  # fmt: skip
 SETTINGS = (
@@ -136,7 +136,11 @@ class ContextConfig(models.Model):
     is_draft = models.BooleanField(default=False, db_default=False)
     window_days = models.PositiveSmallIntegerField(choices=WINDOW_CHOICES, default=14, null=True, blank=True)
     max_records = models.PositiveSmallIntegerField(
-        default=20, validators=[MinValueValidator(1), MaxValueValidator(MAX_RECORD_LIMIT)]
+        default=20,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_RECORD_LIMIT)],
+        help_text="Leave blank for all.",
     )
     recency_weight = _weight("0.7")
     frequency_weight = _weight("0.3")

@@ -103,8 +103,7 @@ WindowDays = Annotated[int, Field(ge=1, le=MAX_WINDOW_DAYS), NUMBER] | Literal["
 NotesChars = Annotated[int, Field(ge=1, le=MAX_NOTES_CHARS), NUMBER] | Literal["all"]
 Strictness = Annotated[Decimal, Field(ge=-MAX_STRICTNESS, le=MAX_STRICTNESS, decimal_places=3)]
 RecordTokens = Annotated[int, Field(ge=MIN_RECORD_TOKENS, le=MAX_PART_TOKENS), NUMBER] | Literal["all"]
-RecordLimit = Annotated[int, Field(ge=1, le=MAX_RECORD_LIMIT), NUMBER]
-MaxRecords = RecordLimit | Literal["all"]
+MaxRecords = Annotated[int, Field(ge=1, le=MAX_RECORD_LIMIT), NUMBER] | Literal["all"]
 ResponseTokens = Annotated[int, Field(ge=MIN_RESPONSE_TOKENS, le=MAX_PART_TOKENS), NUMBER]
 TotalTokens = Annotated[int, Field(ge=MIN_RESPONSE_TOKENS, le=MAX_TOTAL_TOKENS), NUMBER]
 Encoding = Annotated[Text, Field(max_length=MAX_ENCODING_CHARS)]
@@ -114,7 +113,7 @@ class SettingsIn(Input):
     """Settings of a space. Fields you omit keep their value."""
 
     window_days: Literal[7, 14, 30, "all"] | None = None
-    max_records: RecordLimit | None = None
+    max_records: MaxRecords | None = None
     recency_weight: Weight | None = None
     frequency_weight: Weight | None = None
     system_tokens: Tokens | None = None

@@ -178,7 +178,7 @@ class ConfigOut(TypedDict):
     is_active: bool
     is_draft: bool
     window_days: int | Literal["all"]
-    max_records: int
+    max_records: int | Literal["all"]
     recency_weight: str
     frequency_weight: str
     system_tokens: int

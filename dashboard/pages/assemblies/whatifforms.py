@@ -63,7 +63,7 @@ class WhatIfForm(InputForm[SettingsIn]):
     adaptive_strictness = _weight(MAX_STRICTNESS, -MAX_STRICTNESS)
     window_days = forms.ChoiceField()
     question_window_days = _limit(1, MAX_WINDOW_DAYS)
-    max_records = forms.IntegerField(min_value=1, max_value=MAX_RECORD_LIMIT)
+    max_records = _limit(1, MAX_RECORD_LIMIT)
     question_max_records = _limit(1, MAX_RECORD_LIMIT)
     question_record_tokens = _limit(MIN_RECORD_TOKENS, MAX_PART_TOKENS)
     semantic_weight = _weight()

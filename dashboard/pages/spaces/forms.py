@@ -115,9 +115,10 @@ class ConfigForm(InputForm[ConfigIn]):
     )
     max_records = forms.IntegerField(
         label="Record limit",
+        required=False,
         min_value=1,
         max_value=MAX_RECORD_LIMIT,
-        help_text="For requests without a question.",
+        help_text="For requests without a question. Leave blank for all.",
     )
     recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
     frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)

@@ -2,6 +2,7 @@ import pytest
 
 from contextopt.models import ContextConfig
 from tests.contextopt.api.conftest import fields_of
+from tests.factories import NOW, make_record
 
 CONFIGS = "/spaces/support/configs"
 
@@ -25,6 +26,11 @@ def test_all_has_one_word(api, space):
     assert (config["question_window_days"], config["question_notes_chars"]) == ("all", "all")
     config = api.post(CONFIGS, {"question_max_records": "all", "question_window_days": 90}).json()
     assert (config["question_max_records"], config["question_window_days"]) == ("all", 90)
+    for number in range(21):
+        make_record(space, title=str(number))
+    assert api.post(CONFIGS, {"max_records": "all"}).json()["max_records"] == "all"
+    answer = api.post("/assemblies", {"space": "support", "as_of": NOW.isoformat()}).json()
+    assert len(answer["included"]) == 21
 
 
 def test_list_and_read(api, space, django_assert_num_queries):
@@ -57,6 +63,7 @@ def test_missing_version(api, space, path):
         ({"window_days": 8}, "window_days"),
         ({"window_days": None}, "window_days"),
         ({"max_records": 0}, "max_records"),
+        ({"max_records": None}, "max_records"),
         ({"question_window_days": 3_651}, "question_window_days"),
         ({"question_max_records": 1_001}, "question_max_records"),
         ({"question_notes_chars": 0}, "question_notes_chars"),

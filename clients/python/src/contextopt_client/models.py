@@ -457,7 +457,8 @@ class RecordCounts(TypedDict):
 
 class RecordIn(TypedDict):
     """A record. Views and deletion are set when it is created; a later import of the same record does
-    not change them. The language is detected from the texts unless given.
+    not change them, nor the pin if the row omits `pinned`. The language is detected from the texts
+    unless given.
     """
 
     date: NotRequired[str | None]
@@ -479,7 +480,8 @@ class RecordIn(TypedDict):
 
 class RecordOptions(TypedDict, total=False):
     """A record. Views and deletion are set when it is created; a later import of the same record does
-    not change them. The language is detected from the texts unless given.
+    not change them, nor the pin if the row omits `pinned`. The language is detected from the texts
+    unless given.
     """
 
     date: str | None

@@ -124,6 +124,12 @@ def test_all_is_a_date_range(editor_client: Client, space: Space) -> None:
     assert 'value="all"' in editor_client.get(URL).content.decode()
 
 
+def test_the_record_limit_may_be_blank(editor_client: Client, space: Space) -> None:
+    editor_client.post(URL, fields_of(space, max_records=""))
+    assert space.configs.active().get().max_records is None
+    assert "<dt>Record limit</dt><dd><del>20</del> <ins>all</ins></dd>" in html_of(editor_client, URL)
+
+
 def test_a_question_has_limits_of_its_own(editor_client: Client, space: Space) -> None:
     editor_client.post(URL, fields_of(space, question_window_days=90, question_notes_chars=500))
     active = space.configs.active().get()
