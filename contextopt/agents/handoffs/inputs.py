@@ -18,13 +18,21 @@ KEY = re.compile(r"[Ff]-0*([1-9][0-9]{0,9})")
 
 def check_content(content: dict[str, Any]) -> dict[str, Any]:
     """Refuse content that cannot be stored, is empty, or is nested too deep or too large."""
-    if not content:
-        raise ValueError("must be an object with at least one key")
     check_json(content, CONTENT_DEPTH_MAX)
+    if not _says_something(content):
+        raise ValueError("must be an object with at least one text, number or boolean")
     size = len(json.dumps(content, ensure_ascii=False).encode())
     if size > limits.CONTENT_MAX_BYTES:
         raise ValueError(f"must be at most {limits.CONTENT_MAX_BYTES:,} bytes of JSON, not {size:,}")
     return content
+
+
+def _says_something(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_says_something, value.values()))
+    if isinstance(value, list):
+        return any(map(_says_something, value))
+    return bool(value.strip()) if isinstance(value, str) else value is not None
 
 
 def one_line(text: str) -> str:

@@ -15,6 +15,7 @@ from contextopt.agents.handoffs.inputs import FindingIn
         ({"confidence": -0.1}, "confidence"),
         ({"confidence": float("nan")}, "confidence"),
         ({"content": {}}, "content"),
+        ({"content": {"x": " ", "y": [None, {"z": ""}]}}, "content"),
         ({"content": {"x": "y" * 2_000_000}}, "content"),
         ({"content": {"x": float("nan")}}, "content"),
         ({"content": {"x": 2**70}}, "content"),
@@ -36,6 +37,11 @@ def test_bad_input_names_its_field(overrides: dict[str, Any], field: str) -> Non
     with pytest.raises(ValidationError) as refused:
         FindingIn(**{"category": "risks", "content": {"x": "y"}, **overrides})
     assert {error["loc"][0] for error in refused.value.errors()} == {field}
+
+
+def test_a_number_or_a_boolean_says_something() -> None:
+    for value in (0, False, [{"n": 1.5}]):
+        assert FindingIn(category="risks", content={"x": value}).content == {"x": value}
 
 
 def test_content_that_is_too_deep_is_refused() -> None:
