@@ -36,10 +36,11 @@ class AnsweringCommand(ReportingCommand):
         """
         check_input(name)
         rejected = 0
+        lines: dict[int | str, int] = {}
         progress = Progress(self.stderr)
         with open_input(name) as stream:
             for row in read_file(stream, name, format="jsonl"):
-                found = row if isinstance(row, Rejection) else _answer_row(row, answer, space)
+                found = row if isinstance(row, Rejection) else _answer_row(row, answer, space, lines)
                 if isinstance(found, Rejection):
                     rejected += 1
                     self.stderr.write(f"rejected {found}")
@@ -50,10 +51,15 @@ class AnsweringCommand(ReportingCommand):
         return REJECTED if rejected else DONE
 
 
-def _answer_row(row: RawRow, answer: Answer, space: str | None) -> dict[str, Any] | Rejection:
+def _answer_row(
+    row: RawRow, answer: Answer, space: str | None, lines: dict[int | str, int]
+) -> dict[str, Any] | Rejection:
+    """Answer a line, or reject it. `lines` has the first line of each id."""
     own = {name: value for name, value in row.fields.items() if value is not None}
     try:
         line_id = _read_id(own.pop("id", None))
+        if (first := lines.setdefault(line_id, row.line)) != row.line:
+            raise InvalidInput.of("id", f"is that of line {first}")
         if space is not None and own.pop("space", space) != space:
             raise InvalidInput.of("space", f"must be {space}, as the command says, or left out")
         return {"id": line_id, **answer(own)}

@@ -11,6 +11,7 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.config import SEARCH_STAGE
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import InvalidInput
 from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import (
     ACTOR,
@@ -115,6 +116,8 @@ class Command(AnsweringCommand):
         self, options: Mapping[str, Any], team: Team, space: Space, asked: Mapping[str, object]
     ) -> dict[str, Any]:
         """Return the same answer as a single call, but without `id`, which names the line."""
+        if "query" not in asked and asked.get("stage", SEARCH_STAGE) == SEARCH_STAGE:
+            raise InvalidInput.of("query", "is missing")
         request = AssemblyIn.model_validate(asked)
         self._prepare(space, request)
         answer = self._assemble(team, request, options).to_json()

@@ -157,9 +157,10 @@ def test_queries_answer_one_line_each_and_name_the_bad_ones(
         {"id": "d", "encoding": "morse"},
         {"id": "e", "space": "elsewhere"},
         {"id": 9, "as_of": AS_OF, "space": "support"},
+        {"id": 7, "as_of": AS_OF},
     ]
     path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
-    code, out, err = run("assemble", "support", "--queries", path, "--window-days", "7")
+    code, out, err = run("assemble", "support", "--queries", path, "--window-days", "7", "--stage", "4")
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 1
     assert [answer["id"] for answer in answers] == ["a", 7, 9]
@@ -175,6 +176,17 @@ def test_queries_answer_one_line_each_and_name_the_bad_ones(
         (8, "space"),
     ]:
         assert f"rejected line {number}: {field}: " in err
+    assert "rejected line 10: id: is that of line 3\n" in err
+
+
+def test_a_line_needs_a_question_unless_the_stage_has_none(
+    default_space: Space, run: Run, write: Write
+) -> None:
+    path = write('{"id": 1}\n{"id": 2, "query": null}\n{"id": 3, "query": ""}\n{"id": 4, "stage": 3}\n')
+    code, out, err = run("assemble", "support", "--queries", path)
+    assert code == 1
+    assert err == "rejected line 1: query: is missing\nrejected line 2: query: is missing\n"
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [3, 4]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +212,7 @@ def test_queries_cost_the_same_statements_each(default_space: Space, run: Run, t
         path = tmp_path / f"{lines}.jsonl"
         path.write_text("".join(json.dumps({"id": n, "as_of": AS_OF}) + "\n" for n in range(lines)))
         with CaptureQueriesContext(connection) as queries:
-            run("assemble", "support", "--queries", path)
+            run("assemble", "support", "--queries", path, "--stage", "4")
         return len(queries)
 
     # Team and space, its tokenizer's name, then three statements a line.
@@ -388,7 +400,7 @@ def test_a_whole_round_from_a_shell(tmp_path: Path) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_closed_pipe_leaves_no_trace_from_a_shell(tmp_path: Path) -> None:
     queries = tmp_path / "queries.jsonl"
-    queries.write_text("".join(f'{{"id": {n}}}\n' for n in range(300)))
+    queries.write_text("".join(f'{{"id": {n}, "query": ""}}\n' for n in range(300)))
     manage("import_records", "shell", "-", stdin=b'{"title": "A"}\n')
     reader, writer = os.pipe()
     os.close(reader)
