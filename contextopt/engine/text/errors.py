@@ -1,5 +1,7 @@
 """The exceptions of the engine."""
 
+from contextopt.engine.wording import plural
+
 
 class EngineError(Exception):
     """Base of every exception that the engine raises on purpose.
@@ -39,7 +41,7 @@ class BudgetExceeded(EngineError):
     def __init__(self, missing: int, reserved: int) -> None:
         super().__init__(
             f"The response must keep {reserved:,} tokens, and even an empty context leaves it {missing:,} "
-            f"short: shorten the system or history text by {missing:,} tokens, or raise total_tokens."
+            f"short: shorten the system or history text by {plural(missing, 'token')}, or raise total_tokens."
         )
         self.missing = missing
         self.reserved = reserved

@@ -8,6 +8,7 @@ from contextopt.engine import (
     TokenAllocation,
     allocate,
 )
+from contextopt.engine.wording import plural
 
 CONFIG = ContextConfig()
 
@@ -39,7 +40,7 @@ def test_context_gives_way_first(
     ("system", "history", "missing"), [(3000, 1000, 200), (None, 3001, 1), (0, 3801, 1), (10**6, 0, 996_200)]
 )
 def test_says_by_how_much(system: int | None, history: int, missing: int) -> None:
-    with pytest.raises(BudgetExceeded, match=f"by {missing:,} tokens") as caught:
+    with pytest.raises(BudgetExceeded, match=f"by {plural(missing, 'token')},") as caught:
         allocate(CONFIG, PartSizes(system, history))
     assert caught.value.missing == missing
 
