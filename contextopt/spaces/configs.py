@@ -221,10 +221,10 @@ class ContextConfig(models.Model):
 
     def clean(self) -> None:
         """Refuse settings that no assembly could work with."""
-        if self.total_tokens is not None and self.total_tokens < self.response_tokens:
-            raise ValidationError(
-                {"total_tokens": f"must be at least the response's {self.response_tokens:,}"}
-            )
+        others = self.system_tokens + self.history_tokens + self.response_tokens
+        if self.total_tokens is not None and self.total_tokens <= others:
+            problem = f"must be more than {others:,}, the sum of system, history and response"
+            raise ValidationError({"total_tokens": problem})
         try:
             get_tokenizer(self.encoding)
         except UnknownEncoding as error:

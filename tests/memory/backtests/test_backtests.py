@@ -7,7 +7,7 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import Lock, only_here
-from contextopt.models import Assembly
+from contextopt.models import Assembly, ContextConfig
 from memory.backtests.backtests import (
     BACKTESTS,
     KEPT,
@@ -87,7 +87,8 @@ def test_says_why_a_context_cannot_be_replayed(space, asked, draft, talk) -> Non
 
 
 def test_a_refused_request_does_not_end_the_backtest(space, asked) -> None:
-    draft = make_draft(space, total_tokens=1_000, response_tokens=1_000, history_tokens=1_000)
+    # Settings that were stored before they were refused.
+    draft = ContextConfig.objects.create(space=space, version=2, is_draft=True, total_tokens=1_000)
     backtest = run(space, draft)
     assert backtest.state == BacktestState.DONE
     assert figures_of(backtest).done == 4
