@@ -76,7 +76,7 @@ class PreparedQuery:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A found row of the searchable `kind`. `relevance` is `fused` scaled from 0 to 1; `decay` is from 0 to 1
-    too.
+    too, and so is `match`, which says how well the row fits the question, whatever else was found.
     """
 
     kind: str
@@ -85,6 +85,7 @@ class Hit:
     similarity: float | None
     fused: float
     relevance: float
+    match: float
     decay: float
     lexical_rank: int | None
     vector_rank: int | None
@@ -155,8 +156,7 @@ class Leads:
     @property
     def held_share(self) -> float:
         """Return about which share of the question's words, by weight, the best row has; at most 1."""
-        whole = self.terms.whole_weight
-        return min(1.0, max(self.lexical.values(), default=0.0) / whole) if whole else 0.0
+        return self.terms.held_share(max(self.lexical.values(), default=0.0))
 
     @property
     def partial(self) -> dict[int, Match]:
@@ -237,16 +237,19 @@ def search_all(
     """
     depth = max(limit, DEPTH_MIN)
     found: dict[tuple[str, int], Match] = {}
+    fits: dict[tuple[str, int], float] = {}
     decays: dict[tuple[str, int], float] = {}
     for target in targets:
         kind = target.searchable.name
-        parts = rate(look_up(target, query, limit=depth))
+        leads = look_up(target, query, limit=depth)
+        parts = rate(leads)
         wanted = [row_id for row_id, each in parts.items() if _is_similar(each, min_similarity)]
         found |= {(kind, row_id): parts[row_id] for row_id in wanted}
+        fits |= {(kind, row_id): _fit(parts[row_id], leads.terms) for row_id in wanted}
         factors = _decay(target.searchable, wanted, now or timezone.now())
         decays |= {(kind, row_id): factor for row_id, factor in factors.items()}
     hits = [
-        _hit(row, found[row.id], decays.get(row.id, 1.0))
+        _hit(row, found[row.id], fits[row.id], decays.get(row.id, 1.0))
         for row in fuse(found, method=method, hybrid_alpha=hybrid_alpha)
     ]
     return sorted(hits, key=lambda hit: -hit.decayed)[:limit]
@@ -267,7 +270,12 @@ def _is_similar(match: Match, least: float | None) -> bool:
     return least is None or (match.similarity is not None and match.similarity >= least)
 
 
-def _hit(row: Fused[tuple[str, int]], match: Match, decay: float) -> Hit:
+def _fit(match: Match, terms: Terms) -> float:
+    """Return how well a row fits the question, by words or by meaning, from 0 to 1."""
+    return min(1.0, max(terms.held_share(match.lexical), match.similarity or 0.0))
+
+
+def _hit(row: Fused[tuple[str, int]], match: Match, fit: float, decay: float) -> Hit:
     kind, row_id = row.id
     return Hit(
         kind=kind,
@@ -276,6 +284,7 @@ def _hit(row: Fused[tuple[str, int]], match: Match, decay: float) -> Hit:
         similarity=match.similarity,
         fused=row.score,
         relevance=row.relevance,
+        match=fit,
         decay=decay,
         lexical_rank=row.lexical_rank,
         vector_rank=row.vector_rank,

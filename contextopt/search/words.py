@@ -106,6 +106,11 @@ class Terms:
         """Return about the BM25 of a row that has each of the question's words once, in its best language."""
         return min(self._weights().values(), default=0.0)
 
+    def held_share(self, score: float) -> float:
+        """Return about which share of the question's words, by weight, a row of this BM25 has; at most 1."""
+        whole = self.whole_weight
+        return min(1.0, score / whole) if whole else 0.0
+
     def _weights(self) -> dict[str, float]:
         """Return the weight of all words of each language."""
         total = defaultdict[str, float](float)

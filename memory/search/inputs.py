@@ -56,7 +56,7 @@ class SearchIn(Input):
     hybrid_alpha: Annotated[Share, Field(description="Weight of the vector score, 0 to 1.")] = 0.5
     min_similarity: Annotated[Share | None, Field(description="Minimum cosine similarity, 0 to 1.")] = None
     min_relevance: Annotated[
-        Share | None, Field(description="Results whose relevance is lower are marked, 0 to 1.")
+        Share | None, Field(description="Results whose `match_score` is lower are marked, 0 to 1.")
     ] = None
 
     @property

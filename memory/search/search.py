@@ -47,6 +47,7 @@ class ResultOut(TypedDict):
     lexical_score: float
     fused_score: float
     relevance_score: float
+    match_score: float
     below_min_relevance: bool
     decayed_score: float
     access_count: int
@@ -178,7 +179,8 @@ def describe(hit: Hit, row: Any, method: Method, min_relevance: float | None = N
         lexical_score=hit.lexical,
         fused_score=hit.fused,
         relevance_score=hit.relevance,
-        below_min_relevance=min_relevance is not None and hit.relevance < min_relevance,
+        match_score=hit.match,
+        below_min_relevance=min_relevance is not None and hit.match < min_relevance,
         decayed_score=hit.decayed,
         access_count=row.view_count if is_record else row.access_count,
         type=row.type if is_record else None,

@@ -32,7 +32,7 @@ class SearchForm(FilterForm):
     tag = forms.CharField(max_length=limits.TAG_MAX, required=False)
     start = MomentField(required=False, label="From")
     end = MomentField(is_end=True, required=False, label="To")
-    min_relevance = forms.DecimalField(min_value=0, max_value=1, required=False, label="Minimum relevance")
+    min_relevance = forms.DecimalField(min_value=0, max_value=1, required=False, label="Mark matches below")
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data)
@@ -92,10 +92,13 @@ class ShownHit:
 
     @property
     def score_words(self) -> str:
-        """Return the cosine, which says how well it fits, and the score, which only compares results."""
+        """Return the match and its cosine, which say how well it fits, and the score, which only compares
+        results.
+        """
         similarity = self.result["parts"]["similarity"]
         cosine = "" if similarity is None else f"cosine {similarity:.2f}, "
-        return f"{cosine}score {self.result['decayed_score']:.2f} by rank among the results"
+        match, score = self.result["match_score"], self.result["decayed_score"]
+        return f"match {match:.2f}, {cosine}score {score:.2f} by rank among the results"
 
     @property
     def has_words(self) -> bool:

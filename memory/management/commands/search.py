@@ -20,7 +20,7 @@ OPTIONS = (
     ("--method", "rrf|weighted", "how to combine the two rankings (default: rrf)"),
     ("--hybrid-alpha", "SHARE", "weight of the vector score in a weighted sum, 0 to 1"),
     ("--min-similarity", "COSINE", "minimum similarity, 0 to 1"),
-    ("--min-relevance", "SHARE", "mark results with a lower relevance, 0 to 1"),
+    ("--min-relevance", "SHARE", "mark results that match less, 0 to 1"),
     ("--date-from", "MOMENT", "only results from this date or date-time on"),
     ("--date-to", "MOMENT", "only results up to this date or date-time"),
     ("--as-of", "MOMENT", "search as of this date or date-time"),
@@ -91,7 +91,7 @@ def _answer(team: Team, asked: Mapping[str, object]) -> dict[str, Any]:
 def describe_result(result: ResultOut) -> str:
     similarity = "–" if result["similarity"] is None else f"{result['similarity']:.2f}"
     excerpt = " ".join(result["content"].split())[:EXCERPT]
-    mark = "  (below the minimum relevance)" if result["below_min_relevance"] else ""
+    mark = f"  (weak match: {result['match_score']:.2f})" if result["below_min_relevance"] else ""
     return (
         f"{result['decayed_score']:.3f}  {result['kind']} {result['id']}  {result['title']}{mark}\n"
         f"       words {result['lexical_score']:.2f}, similarity {similarity}  {excerpt}"

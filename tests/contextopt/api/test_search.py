@@ -14,9 +14,9 @@ from tests.factories import NOW, make_record, make_space
 
 FIELDS = {
     "id", "kind", "title", "content", "content_cut", "similarity", "lexical_score", "fused_score",
-    "relevance_score", "below_min_relevance", "decayed_score", "access_count", "type", "memory_type",
-    "category", "tags", "date",
-    "created_at", "source", "external_id", "thread", "repository", "trust_level", "parts",
+    "relevance_score", "match_score", "below_min_relevance", "decayed_score", "access_count", "type",
+    "memory_type", "category", "tags", "date", "created_at", "source", "external_id", "thread", "repository",
+    "trust_level", "parts",
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_a_result_has_every_field(reader: Caller, space: Space) -> None:
     assert Record.objects.get(pk=record.pk).view_count == 3
 
 
-def test_results_of_little_relevance_are_marked(reader: Caller, space: Space) -> None:
+def test_weak_matches_are_marked(reader: Caller, space: Space) -> None:
     for title in ("Printer", "Printer and scanner", "Scanner"):
         make_record(space, title=title, notes="")
     ensure_embedded(registry.get("record"), space.pk, limit=9)
@@ -47,6 +47,30 @@ def test_results_of_little_relevance_are_marked(reader: Caller, space: Space) ->
     assert [len(results) for results in found.values()] == [3, 3]
     assert {result["below_min_relevance"] for result in found[0]} == {False}
     assert [result["below_min_relevance"] for result in found[1]] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("query", "fits"),
+    [("automobile motor failure", True), ("zxqv blorp", False), ("the of", False)],
+)
+@pytest.mark.parametrize("method", ["rrf", "weighted"])
+def test_a_match_is_told_from_noise(
+    reader: Caller, space: Space, query: str, fits: bool, method: str
+) -> None:
+    make_record(space, title="Our car broke down", notes="The engine of our car failed on the motorway.")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    (result,) = ask(reader, query=query, min_relevance=0.4, method=method).json()["results"]
+    assert result["below_min_relevance"] is not fits
+    assert (result["match_score"] >= 0.4) is fits
+
+
+def test_a_share_of_the_words_is_a_match_without_vectors(reader: Caller, space: Space) -> None:
+    for title in ("Printer and scanner", "Printer", "Lamp"):
+        make_record(space, title=title, notes="")
+    results = ask(reader, query="scanner printer", min_relevance=0.8).json()["results"]
+    assert [result["title"] for result in results] == ["Printer and scanner", "Printer"]
+    assert [result["below_min_relevance"] for result in results] == [False, True]
+    assert results[0]["match_score"] > 0.8 > results[1]["match_score"] > 0
 
 
 def test_a_stop_word_and_nothing_at_all(reader: Caller, space: Space) -> None:

@@ -38,12 +38,12 @@ def test_words_for_people(notes: Space, capsys) -> None:
     assert capsys.readouterr().out == "Nothing found.\n"
 
 
-def test_results_below_the_minimum_relevance_are_marked(notes: Space, capsys) -> None:
-    call_command("search", "notes", "queue", "--min-relevance", "0.99")
+def test_weak_matches_are_marked(notes: Space, capsys) -> None:
+    call_command("search", "notes", "queue", "--min-relevance", "0.5")
     first, second = (line for line in capsys.readouterr().out.splitlines() if "record" in line)
     assert "Queue stuck" in first
-    assert "minimum relevance" not in first
-    assert second.endswith("Cake  (below the minimum relevance)")
+    assert "weak match" not in first
+    assert second.endswith("Cake  (weak match: 0.00)")
     with pytest.raises(CommandError, match="--min-relevance: "):
         call_command("search", "notes", "queue", "--min-relevance", "2")
 

@@ -550,6 +550,7 @@ class ResultOut(TypedDict):
     id: int
     kind: Literal["record", "memory"]
     lexical_score: float
+    match_score: float
     memory_type: str | None
     parts: PartsOut
     relevance_score: float

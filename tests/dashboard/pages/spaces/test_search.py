@@ -48,11 +48,11 @@ def test_a_memory_leads_to_its_page(owner_client: Client, space: Space) -> None:
     assert f'href="/memory/{memory.pk}/">Memory</a>' in html_of(owner_client, f"{URL}?q=cents")
 
 
-def test_results_below_the_minimum_relevance_are_marked_in_words(owner_client: Client, space: Space) -> None:
+def test_weak_matches_are_marked_in_words(owner_client: Client, space: Space) -> None:
     factories.make_record(space, title="queue stuck")
     factories.make_record(space, title="queue elsewhere", notes="Nothing is stuck.")
     ensure_embedded(registry.get("record"), space.pk, limit=99)
-    mark = ">below the minimum relevance</span>"
+    mark = ">weak match: "
     assert mark not in html_of(owner_client, f"{URL}?q=queue+stuck")
     html = html_of(owner_client, f"{URL}?q=queue+stuck&min_relevance=0.995")
     assert html.index("</mark> elsewhere</a>") < html.index(mark)
@@ -60,13 +60,13 @@ def test_results_below_the_minimum_relevance_are_marked_in_words(owner_client: C
     assert 'value="0.995"' in html
 
 
-def test_the_score_is_told_as_relative_beside_the_cosine(owner_client: Client, space: Space) -> None:
+def test_the_score_is_told_as_relative_beside_the_match(owner_client: Client, space: Space) -> None:
     factories.make_record(space)
     html = html_of(owner_client, f"{URL}?q=queue")
-    assert re.search(r"result: score \d\.\d\d by rank among the results<", html)
+    assert re.search(r"result: match \d\.\d\d, score \d\.\d\d by rank among the results<", html)
     ensure_embedded(registry.get("record"), space.pk, limit=99)
     html = html_of(owner_client, f"{URL}?q=queue")
-    assert re.search(r"result: cosine 0\.\d\d, score 1\.00 by rank among the results<", html)
+    assert re.search(r"result: match \d\.\d\d, cosine 0\.\d\d, score 1\.00 by rank among the results<", html)
 
 
 def test_a_range_that_ends_before_it_begins_is_refused(owner_client: Client, space: Space) -> None:
