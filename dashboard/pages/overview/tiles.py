@@ -148,7 +148,8 @@ def _faults_tile(found: Compared, link: str) -> list[Tile]:
 def _recall_tile(now: Recall, before: Recall, link: str) -> Tile:
     """Return the tile of the last evaluations. Without a question set it says how to get one."""
     if not now.questions:
-        fact = "not evaluated yet" if now.sets else "no question set yet; make one from reviews"
+        none = "no question set yet; make one from reviews"
+        fact = "not evaluated under the active settings" if now.sets else none
         return Tile("recall", "Recall on question sets", NONE, "", Change("", ""), fact, link=link)
     few = "" if now.proportion.is_comparable else ", too few to compare"
     return Tile(

@@ -8,7 +8,7 @@ import time_machine
 from django.test import Client
 
 from contextopt.models import Space
-from contextopt.spaces.configs import draft_settings, publish_settings, settings_of
+from contextopt.spaces.configs import activate_config, draft_settings, publish_settings, settings_of
 from dashboard.rollups.fold import keep_rollups
 from memory.models import Evaluation, QuestionSet, Vote
 from memory.questions.evaluations import settings_key
@@ -132,7 +132,7 @@ def evaluate(found: QuestionSet, recall: float, at: datetime, **values: object) 
 def test_the_recall_on_question_sets_stands_beside_the_saving(owner_client: Client, logged: Space) -> None:
     assert "no question set yet; make one from reviews" in tile_of(html_of(owner_client, "/"), "recall")
     found = create_set(space=logged, name="Facts", actor="test")
-    assert "not evaluated yet" in tile_of(html_of(owner_client, "/"), "recall")
+    assert "not evaluated under the active settings" in tile_of(html_of(owner_client, "/"), "recall")
     evaluate(found, 0.9, NOW - timedelta(days=20))
     evaluate(found, 0.7, NOW - timedelta(days=1))
     # Neither a draft nor another budget says anything about the active settings.
@@ -153,6 +153,33 @@ def test_a_draft_counts_once_its_settings_are_active(owner_client: Client, logge
     found = create_set(space=logged, name="Facts", actor="test")
     evaluate(found, 0.8, NOW - timedelta(hours=1), config_version=None)
     assert "of 100 questions" in tile_of(html_of(owner_client, "/"), "recall")
+
+
+def test_the_recall_is_of_the_settings_active_at_each_end_of_the_period(
+    owner_client: Client, logged: Space
+) -> None:
+    found = create_set(space=logged, name="Facts", actor="test")
+    other = create_set(space=factories.make_space(logged.team, "other"), name="Facts", actor="test")
+    evaluate(found, 0.9, NOW - timedelta(days=50))
+    with time_machine.travel(NOW - timedelta(days=45)):
+        publish_settings(space=logged, created_by="test", max_records=12)
+    evaluate(found, 0.8, NOW - timedelta(days=44), config_version=2)
+    with time_machine.travel(NOW - timedelta(days=2)):
+        activate_config(space=logged, version=1)
+    evaluate(found, 0.7, NOW - timedelta(days=1))
+    # The same settings in another space, and a comparison with a version that is not active.
+    evaluate(other, 0.1, NOW - timedelta(hours=2), config_version=None, settings_key="another")
+    evaluate(found, 0.2, NOW - timedelta(hours=1), config_version=2, settings_key="another")
+    tile = tile_of(html_of(owner_client, "/?range=30d"), "recall")
+    assert ">70" in tile
+    assert "of 100 questions" in tile
+    assert "10.0 pt" in tile
+    log_row(logged, NOW - timedelta(days=42))
+    keep_rollups()
+    past = (
+        f"/?range=custom&first={NOW - timedelta(days=44):%Y-%m-%d}&last={NOW - timedelta(days=40):%Y-%m-%d}"
+    )
+    assert ">80" in tile_of(html_of(owner_client, past), "recall")
 
 
 def test_other_filters_hide_the_recall(owner_client: Client, logged: Space) -> None:
