@@ -55,7 +55,7 @@ def _config_changes(
         action__in=(PUBLISHED, ACTIVATED), at__gte=period.start, at__lt=period.until
     )
     # The first version comes with its space.
-    events = events.exclude(subject__endswith=" v1")
+    events = events.exclude(action=PUBLISHED, subject__endswith=" v1")
     if chosen:
         events = events.filter(subject__startswith=f"{chosen.slug} v")
     if not any(space.is_demo for space in spaces.values()):
