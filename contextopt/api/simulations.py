@@ -42,7 +42,7 @@ def simulate_placements(request: ApiRequest, data: SimulationIn) -> HttpResponse
     """Plays a conversation through under each placement and returns what its prompts cost after the
     provider's cache.
 
-    Its records go into a space that is deleted afterwards. Recall is the share of the expected records that
+    Its records are not stored. Recall is the share of the expected records that
     are in sight.
     """
     outcomes = simulate(

@@ -72,7 +72,9 @@ class ReportingCommand(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print one JSON object only")
+        parser.add_argument(
+            "--json", action="store_true", help="print JSON only: one object, or one per line"
+        )
         parser.add_argument("--team", metavar="SLUG", help="slug of the team (default: the default team)")
         self.add_options(parser)
         self.parser = parser

@@ -24,6 +24,11 @@ ANSWER_TOKENS = 120
 
 type Recall = Callable[[QuestionIn, Mapping[str, str]], float]
 """Returns the share of a question's evidence that lines show, by external id."""
+type OnProgress = Callable[[str], object]
+
+
+def say_nothing(_: str) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +121,14 @@ def rehearse(
     *,
     context_tokens: int,
     recall: Recall | None = None,
+    on_progress: OnProgress = say_nothing,
 ) -> Iterator[Outcome]:
     """Play the conversations under each placement at these prices."""
     for placement in PLACEMENTS:
         prompts: list[Played] = []
         shares: list[float] = []
-        for rehearsal in rehearsals:
+        for number, rehearsal in enumerate(rehearsals, start=1):
+            on_progress(f"conversation {number:,} of {len(rehearsals):,}, placement {placement}")
             place = Place(
                 placement, prices, CARRIED_TIMES * context_tokens, partial(shared_prefix, rehearsal.tokenizer)
             )

@@ -1,25 +1,33 @@
-"""Simulates the placements of conversations whose records go into spaces that are deleted afterwards."""
+"""Simulates the placements of conversations. Nothing of them is stored."""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Annotated
 
+from django.db import transaction
 from django.utils import timezone
 from pydantic import Field
 
-from contextopt.assemblies.placement.prices import cache_prices
-from contextopt.assemblies.placement.rehearsal import Outcome, Rehearsal, load_rehearsal, rehearse
+from contextopt.assemblies.placement.prices import PriceBook
+from contextopt.assemblies.placement.rehearsal import (
+    OnProgress,
+    Outcome,
+    Rehearsal,
+    load_rehearsal,
+    rehearse,
+    say_nothing,
+)
 from contextopt.assemblies.placement.scripts import ConversationFileIn, DatedRecordIn, QuestionIn, Script
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.engine.prompts.config import MAX_PART_TOKENS
+from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, Text
 from contextopt.limits import MODEL_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.spaces.spaces import create_space
 
 SCENARIOS = (CachePrices(0.1, 1.25), CachePrices(0.5, 1.0))
 CONTEXT_TOKENS = 2_000
@@ -56,42 +64,44 @@ def simulate(
     model: str,
     actor: str,
     prepare: Prepare,
+    on_progress: OnProgress = say_nothing,
 ) -> Iterator[Outcome]:
     """Yield the outcome of each placement, at the model's prices or in each scenario.
 
     A conversation of more than `turns` questions becomes several; a shorter rest falls away.
 
     Raises:
+        InvalidInput: the model's prices are not known.
         InvalidValue: the budget is outside its range.
     """
-    scenarios = (cache_prices(model, timezone.now().date()),) if model else SCENARIOS
+    scenarios = (_prices_of(model),) if model else SCENARIOS
     conversations: list[Rehearsal] = []
-    with _spaces(team, scripts, actor, prepare) as spaces:
-        for space, script in spaces:
-            loaded = load_rehearsal(space, script, context_tokens=context_tokens)
-            conversations += loaded.slices(min(turns, len(loaded.turns)))
-        for prices in scenarios:
-            yield from rehearse(conversations, prices, context_tokens=context_tokens)
+    for number, script in enumerate(scripts, start=1):
+        on_progress(f"loading conversation {number:,} of {len(scripts):,}")
+        loaded = _load(team, script, actor, prepare, context_tokens)
+        conversations += loaded.slices(min(turns, len(loaded.turns)))
+    for prices in scenarios:
+        yield from rehearse(conversations, prices, context_tokens=context_tokens, on_progress=on_progress)
 
 
-@contextmanager
-def _spaces(
-    team: Team, scripts: Sequence[Script], actor: str, prepare: Prepare
-) -> Iterator[Iterator[tuple[Space, Script]]]:
-    """Yield each conversation with a space that holds its records. The spaces are deleted at the end."""
-    made: list[Space] = []
+def _prices_of(model: str) -> CachePrices:
+    price = PriceBook().price(model, timezone.now().date())
+    if price is None:
+        raise InvalidInput.of(
+            "model", f"the prices of {model!r} are not known; enter them under Model prices in the admin"
+        )
+    return price.cache
 
-    def fill() -> Iterator[tuple[Space, Script]]:
-        for script in scripts:
-            slug = f"simulation-{secrets.token_hex(6)}"
-            space = create_space(team=team, data=SpaceIn(slug=slug, name=script.name), actor=actor)
-            made.append(space)
-            upsert_records(space=space, rows=list(script.records), actor=actor)
-            prepare(space)
-            yield space, script
 
-    try:
-        yield fill()
-    finally:
-        for space in made:
-            delete_space(space=space)
+def _load(team: Team, script: Script, actor: str, prepare: Prepare, context_tokens: int) -> Rehearsal:
+    """Load the script's candidates from a space that is rolled back: nobody sees it, and if the process is
+    killed, nothing is left.
+    """
+    with transaction.atomic():
+        slug = f"simulation-{secrets.token_hex(6)}"
+        space = create_space(team=team, data=SpaceIn(slug=slug, name=script.name), actor=actor)
+        upsert_records(space=space, rows=list(script.records), actor=actor)
+        prepare(space)
+        loaded = load_rehearsal(space, script, context_tokens=context_tokens)
+        transaction.set_rollback(True)
+    return loaded

@@ -1,7 +1,6 @@
 """`manage.py simulate_placement FILE`"""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -11,8 +10,10 @@ from contextopt.assemblies.placement.simulations import CONTEXT_TOKENS, TURNS, s
 from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, ReportingCommand, invalid_option, team_of
+from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, invalid_option, team_of
+from contextopt.management.documents import FILE, read_whole
 from contextopt.management.upkeep import make_searchable
+from contextopt.spaces.importing.dialogues import BYTES_MAX
 from contextopt.spaces.records import SEARCHABLE
 
 
@@ -21,11 +22,12 @@ class Command(ReportingCommand):
         "Play a conversation through under each placement, and print what its prompts cost after the "
         "provider's cache, and the recall of what is in sight. The file holds a conversation "
         '{"records": [...], "turns": [{"query", "answer", "expected"}]} or dialogues in the format of '
-        "LoCoMo, whose questions are the turns. Its records go into a space that is deleted afterwards."
+        "LoCoMo, whose questions are the turns. Its records are not stored. Prints one line per placement "
+        "and price."
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("file", metavar="FILE")
+        parser.add_argument("file", metavar=FILE, help="also gzipped; - is standard input")
         parser.add_argument(
             "--context-tokens",
             type=int,
@@ -46,6 +48,7 @@ class Command(ReportingCommand):
             raise InvalidInput.of("--context-tokens", f"must be from 1 to {MAX_PART_TOKENS:,}")
         if options["turns"] < 1:
             raise InvalidInput.of("--turns", "must be at least 1")
+        progress = Progress(self.stderr)
         outcomes = simulate(
             team=team_of(options),
             scripts=_read(options["file"]),
@@ -54,6 +57,7 @@ class Command(ReportingCommand):
             model=options["model"] or "",
             actor=ACTOR,
             prepare=lambda space: make_searchable(self.stderr, SEARCHABLE, space.pk),
+            on_progress=progress.show,
         )
         try:
             for outcome in outcomes:
@@ -74,10 +78,7 @@ class Command(ReportingCommand):
 
 
 def _read(name: str) -> list[Script]:
-    try:
-        scripts = parse_scripts(Path(name).read_bytes())
-    except OSError as error:
-        raise InvalidInput.of("FILE", f"cannot be read: {error.strerror}") from None
-    if not any(script.questions for script in scripts):
-        raise InvalidInput.of("FILE", "has no questions")
-    return [script for script in scripts if script.questions]
+    scripts = [script for script in parse_scripts(read_whole(name, BYTES_MAX)) if script.questions]
+    if not scripts:
+        raise InvalidInput.of(FILE, "has no questions")
+    return scripts

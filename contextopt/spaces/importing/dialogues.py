@@ -17,6 +17,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from contextopt.errors import InvalidInput
 from contextopt.inputs import field_problems
 
+# The largest file that commands read.
+BYTES_MAX = 200 * 2**20
 # Questions that the conversation does not answer.
 UNANSWERABLE = 5
 TURN_TYPE = "message"

@@ -1,15 +1,16 @@
 """`manage.py import_dialogues FILE.json`"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils.text import slugify
 
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, REJECTED, ReportingCommand, parse_input, team_of
-from contextopt.management.documents import read_whole
+from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+from contextopt.management.documents import FILE, read_whole
 from contextopt.models import Team
 from contextopt.spaces.importing import (
     ImportReport,
@@ -17,14 +18,18 @@ from contextopt.spaces.importing import (
     ensure_space,
     import_rows,
 )
-from contextopt.spaces.importing.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
+from contextopt.spaces.importing.dialogues import (
+    BYTES_MAX,
+    SOURCE,
+    TURN_TYPE,
+    SpokenDialogue,
+    parse_dialogues,
+)
 from contextopt.spaces.inputs import SpaceIn
 from memory.questions.importing import import_questions
 from memory.questions.sets import ensure_set
 
-FILE = "FILE.json"
 SET_NAME = "Dialogue"
-BYTES_MAX = 200 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,10 @@ class Command(ReportingCommand):
         team = team_of(options)
         dialogues = _choose(parse_dialogues(read_whole(options["file"], BYTES_MAX)), options["dialogue"])
         code = DONE
-        for dialogue in dialogues:
-            done = _import(team, dialogue)
+        progress = Progress(self.stderr)
+        for number, dialogue in enumerate(dialogues, start=1):
+            place = f"conversation {number:,} of {len(dialogues):,}"
+            done = _import(team, dialogue, partial(_show, progress, place))
             self.imported += 1
             self.print_answer(
                 options, done.to_json(), f"{done.space}: records {done.records}; questions {done.questions}"
@@ -90,11 +97,15 @@ def _choose(dialogues: list[SpokenDialogue], names: list[str] | None) -> list[Sp
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def _import(team: Team, dialogue: SpokenDialogue) -> _Imported:
+def _show(progress: Progress, place: str, report: ImportReport) -> None:
+    progress.show(f"{place}: {report}")
+
+
+def _import(team: Team, dialogue: SpokenDialogue, on_batch: Callable[[ImportReport], None]) -> _Imported:
     slug = parse_input(SpaceIn, {"slug": slugify(dialogue.name)[:64]}, {"slug": "sample_id"}).slug
     space = ensure_space(team=team, slug=slug, actor=ACTOR)
     records, questions = ImportReport(), ImportReport()
-    import_rows(space=space, rows=_records(dialogue), actor=ACTOR, report=records)
+    import_rows(space=space, rows=_records(dialogue), actor=ACTOR, report=records, on_batch=on_batch)
     question_set, _ = ensure_set(space=space, name=SET_NAME, actor=ACTOR)
     import_questions(question_set=question_set, rows=_asked(dialogue), actor=ACTOR, report=questions)
     return _Imported(slug, records, questions)

@@ -1,18 +1,22 @@
 """`simulate_placement`: the cost of a conversation under each placement."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import connection
 
 from contextopt.assemblies.placement.rehearsal import Rehearsal
 from contextopt.assemblies.placement.scripts import QuestionIn
+from contextopt.assemblies.placement.simulations import SimulationIn, simulate
 from contextopt.engine.quality.evidence import Evidence
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import Space, Team
+from contextopt.models import AuditEvent, Space, Team
 from tests.contextopt.api.conftest import make_caller
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +71,51 @@ def test_each_placement_is_played_at_each_price(tmp_path: Path, capsys: pytest.C
     assert by_name["append"]["hit_rate"] > by_name["tail"]["hit_rate"] > by_name["system"]["hit_rate"]
     assert by_name["auto"]["cost"] < by_name["system"]["cost"]
     assert by_name["auto"]["recall"] >= by_name["system"]["recall"] > 0
-    assert not Space.objects.filter(slug__startswith="simulation-").exists()
+    assert not Space.objects.exists()
+    assert not AuditEvent.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_it_runs_nobody_sees_its_space(team: Team) -> None:
+    seen: list[int] = []
+    with psycopg.connect(**connection.get_connection_params()) as other:
+
+        def look(space: Space) -> None:
+            assert Space.objects.filter(pk=space.pk).exists()
+            seen.extend(other.execute("SELECT count(*) FROM contextopt_space").fetchone())
+
+        [outcome, *_] = simulate(
+            team=team, scripts=[SimulationIn.model_validate(conversation()).to_script()], context_tokens=500,
+            turns=6, model="", actor="test", prepare=look,
+        )  # fmt: skip
+    assert outcome.placement == "system"
+    assert seen == [0]
+    assert not Space.objects.exists()
+
+
+def test_it_says_how_far_it_is(team: Team) -> None:
+    said: list[str] = []
+    list(
+        simulate(
+            team=team, scripts=[SimulationIn.model_validate(conversation()).to_script()], context_tokens=500,
+            turns=3, model="gpt-4o", actor="test", prepare=bool, on_progress=said.append,
+        )
+    )  # fmt: skip
+    assert said[0] == "loading conversation 1 of 1"
+    assert said[1:4] == [
+        "conversation 1 of 2, placement system",
+        "conversation 2 of 2, placement system",
+        "conversation 1 of 2, placement tail",
+    ]
+
+
+def test_a_model_without_known_prices_is_refused(team: Team, tmp_path: Path) -> None:
+    path = tmp_path / "conversation.json"
+    path.write_text(json.dumps(conversation()))
+    with pytest.raises(CommandError, match="--model: the prices of 'nonsense' are not known; enter them"):
+        call_command("simulate_placement", str(path), "--model", "nonsense")
+    refused = make_caller(team).post("/placement-simulations", {**conversation(), "model": "nonsense"})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "model")
 
 
 def test_the_api_gives_the_same(team: Team, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +125,7 @@ def test_the_api_gives_the_same(team: Team, tmp_path: Path, capsys: pytest.Captu
     body = {**conversation(), "context_tokens": 1000}
     answer = make_caller(team).post("/placement-simulations", body)
     assert (answer.status_code, answer.json()["outcomes"]) == (200, lines)
-    assert not Space.objects.filter(slug__startswith="simulation-").exists()
+    assert not Space.objects.exists()
     refused = make_caller(team).post("/placement-simulations", {**body, "context_tokens": 0})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "context_tokens")
 
@@ -129,8 +177,14 @@ def test_a_file_without_a_conversation_is_refused(tmp_path: Path, content: str, 
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(CommandError, match="FILE"):
+    with pytest.raises(CommandError, match=r"'/nowhere.json' does not exist"):
         call_command("simulate_placement", "/nowhere.json")
+
+
+def test_a_file_may_be_gzipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dialogue.json.gz"
+    path.write_bytes(gzip.compress(DIALOGUE.encode()))
+    assert run(path, capsys)
 
 
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,4 +199,4 @@ def test_a_budget_outside_its_range_is_refused(tmp_path: Path, tokens: str) -> N
     path.write_text(json.dumps(conversation()))
     with pytest.raises(CommandError, match="--context-tokens: must be from 1 to 200,000"):
         call_command("simulate_placement", str(path), "--context-tokens", tokens)
-    assert not Space.objects.filter(slug__startswith="simulation-").exists()
+    assert not Space.objects.exists()
