@@ -1,7 +1,7 @@
 """Commands that read one JSON document: a file, or `-` for standard input."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -49,8 +49,14 @@ def counter_of(options: Mapping[str, Any]) -> Counter:
         raise invalid_option(error) from error
 
 
-def read_document[Model: BaseModel](model: type[Model], name: str) -> Model:
-    """Read and validate the document.
+def _same(document: object) -> object:
+    return document
+
+
+def read_document[Model: BaseModel](
+    model: type[Model], name: str, complete: Callable[[object], object] = _same
+) -> Model:
+    """Read the document, complete it, and validate it.
 
     Raises:
         UnusableSource: the file does not exist or may not be read.
@@ -58,7 +64,7 @@ def read_document[Model: BaseModel](model: type[Model], name: str) -> Model:
     """
     content = read_whole(name, DOCUMENT_BYTES_MAX)
     try:
-        return model.model_validate(_parse(content))
+        return model.model_validate(complete(_parse(content)))
     except ValidationError as error:
         faults = field_problems(error)[:FAULTS_SHOWN]
         raise InvalidInput([_named(fault) for fault in faults]) from error

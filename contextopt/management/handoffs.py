@@ -36,18 +36,28 @@ def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:
         NotFound: the team has no such task.
     """
     team = team_of(options)
-    name = str(options["task"])
+    return team, find_named_task(team, str(options["task"]))
+
+
+def find_named_task(team: Team, name: str, *, field: str = "TASK") -> int:
+    """Return the number of the task that has this external ID, or else this number.
+
+    Raises:
+        InvalidInput: the name cannot be one.
+        NotFound: the team has no such task.
+    """
     if "\x00" in name:
-        raise InvalidInput.of("TASK", "contains a NUL character")
+        raise InvalidInput.of(field, "contains a NUL character")
     tasks = Task.objects.of(team)
     found = tasks.filter(external_id=name).first() if name else None
     if found is None:
         found = tasks.filter(pk=read_digits(name) or 0).first()
     if found is None:
         raise NotFound(
-            f"TASK: there is no task {name!r:.80}; create one with POST /api/v1/tasks or add_finding --create"
+            f"{field}: there is no task {name!r:.80}; create one with POST /api/v1/tasks"
+            " or add_finding --create"
         )
-    return team, found.pk
+    return found.pk
 
 
 def describe_task(status: TaskStatus) -> str:

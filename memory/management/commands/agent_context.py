@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 from contextopt.agents.inputs import AgentContextIn
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
 from contextopt.management.documents import read_document
+from contextopt.management.handoffs import find_named_task
 from contextopt.models import Repository, Team
 from memory.steps.build import build_step
 from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn, StepFailureIn
@@ -24,7 +25,9 @@ class Command(ReportingCommand):
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("task_id", metavar="TASK", nargs="?", help="ID of a stored task")
+        parser.add_argument(
+            "task_id", metavar="TASK", nargs="?", help="number or external ID of a stored task"
+        )
         parser.add_argument("--task", metavar="TEXT", help="description of a new task, which is stored")
         parser.add_argument(
             "--phase", metavar="NAME", default=DEFAULT_PHASE, help=f"default: {DEFAULT_PHASE}"
@@ -49,8 +52,10 @@ class Command(ReportingCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
-        names = ("task_id", "task", "phase", "space", "as_of", "budget")
+        names = ("task", "phase", "space", "as_of", "budget")
         given: dict[str, Any] = {name: options[name] for name in names if options[name] is not None}
+        if options["task_id"] is not None:
+            given["task_id"] = find_named_task(team, options["task_id"])
         if options["repository"]:
             given["repository"] = name_of(team, options["repository"])
         if options["file"]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from contextopt.models import Task
+from contextopt.models import Task, Team
 from memory.models import Memory
 from tests.commands import Run
+from tests.factories import make_task
 from tests.gitrepos import make_git
 from tests.memory.factories import no_memory_can_be_stored
 
@@ -54,6 +55,16 @@ def test_a_completion_is_told_and_stored_once(run: Run, write) -> None:
     code, out, _ = run("complete_task", path)
     assert "already recorded" in out
     assert Memory.objects.count() == 3
+
+
+def test_a_task_by_its_external_id(run: Run, write) -> None:
+    task = make_task(Team.objects.ensure_default(), external_id="T-1")
+    code, out, _ = run("agent_context", "T-1", "--json")
+    assert (code, json.loads(out)["task_id"]) == (0, task.pk)
+    code, out, _ = run("complete_task", write({**REPORT, "task_id": "T-1"}), "--json")
+    assert (code, json.loads(out)["task_id"]) == (0, task.pk)
+    code, _, err = run("complete_task", write({**REPORT, "task_id": "T-2"}))
+    assert (code, "task_id: there is no task 'T-2'" in err) == (2, True)
 
 
 def test_a_completion_that_cannot_be_read(run: Run, write) -> None:
@@ -119,7 +130,7 @@ def test_a_step_with_the_agents_own_context(run: Run, write: Callable[[object], 
     [
         ([], "--task: give task_id, or task for a new one"),
         (["seven"], "TASK: "),
-        (["7"], "There is no task 7."),
+        (["7"], "TASK: there is no task '7'"),
         (["--task", "x", "--phase", "dreaming"], "phase: there is no phase 'dreaming'"),
         (["--task", "x", "--repository", "nowhere"], "There is no repository 'nowhere'."),
         (["--task", "x", "--space", "nowhere"], "There is no space 'nowhere'."),
