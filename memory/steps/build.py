@@ -173,7 +173,7 @@ class _Sent:
 
     def _details(self) -> dict[str, object]:
         """Return the ledger: by section, and of the records with the line that each has in the text."""
-        lines = self.composed.step.lines_of("docs")
+        lines = self.composed.step.last_lines_of("docs")
         names = self.gathered.candidates.ids("docs")
         at = dict(zip(names, lines, strict=False))
         kept = [entry["id"] for entry in self.entries if entry["kept"]]

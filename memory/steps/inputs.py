@@ -16,9 +16,11 @@ from contextopt.agents.inputs import (
     RetryLimitsIn,
 )
 from contextopt.agents.models import DEFAULT_RECEIVER, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
-from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Moment, Slug, Text, Tokens, refuse_blank
+from contextopt.engine.prompts.config import MAX_PART_TOKENS
+from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Moment, Slug, Text, refuse_blank
 
 DEFAULT_PHASE = "planning"
+BUDGET_MIN = 20
 
 
 class StepFailureIn(FailureFactsIn, RetryLimitsIn):
@@ -59,7 +61,7 @@ class AgentStepIn(Input):
     repository: Annotated[Text, Field(max_length=REPOSITORY_MAX)] = ""
     space: Slug | None = None
     as_of: Moment | None = None
-    budget: Tokens | None = None
+    budget: Annotated[int, Field(ge=BUDGET_MIN, le=MAX_PART_TOKENS), NUMBER] | None = None
     context: AgentContextIn | None = None
     failure: StepFailureIn | None = None
     receiver: Receiver = DEFAULT_RECEIVER

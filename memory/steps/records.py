@@ -7,6 +7,7 @@ from datetime import datetime
 from contextopt.assemblies.assemble import DecidedContext, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgers import EntryJson
+from contextopt.engine.agents.contexts import WholeText
 from contextopt.engine.agents.steps import LeftOut
 from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.engine.prompts.truncation import OVER_BUDGET
@@ -16,7 +17,9 @@ from memory.steps.found import Found
 
 @dataclass(frozen=True, slots=True)
 class FoundRecords:
-    """The space's lines as items: its header, then one record each in the order of the text."""
+    """The space's lines as items: one record each in the order of the text. The space's header stands
+    before the first and does not count.
+    """
 
     found: Found
     decision: DecidedContext
@@ -57,11 +60,11 @@ def find_records(
     order = tuple(result.outcome.order)
     lines = result.text.splitlines(keepends=True)
     split = len(lines) - len(order)
-    header = ["".join(lines[:split])] if split else []
+    items = [WholeText("".join(lines[: split + 1])), *lines[split + 1 :]] if order else []
     dropped = [(record_name(entry["id"]), entry["reason"]) for entry in result.entries if not entry["kept"]]
     found = Found(
-        items=(*header, *lines[split:]),
-        names=(*([f"space {space}"] if header else []), *map(record_name, order)),
+        items=tuple(items),
+        names=tuple(map(record_name, order)),
         left_out=LeftOut(tuple(dropped), result.stats.dropped_by_reason),
     )
     return FoundRecords(found, decision, order)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from contextopt.engine.agents.composition import raise_budget
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, Item
 from contextopt.engine.agents.shares import SECTION_WEIGHTS, share_out
 from contextopt.engine.agents.steps import Candidates, LeftOut, Step
@@ -89,7 +90,7 @@ def gather(asked: Asked) -> Gathered:
         ),
         records,
         hint,
-        (*(_warnings_of(records) if records else ()), *_warn(asked, kept)),
+        (*(_warnings_of(asked, records) if records else ()), *_warn(asked, kept)),
     )
 
 
@@ -171,10 +172,11 @@ def _own_name(field: str, place: int, item: ContextFile | Item) -> str:
     return f"{field}.{place}" if own is None else str(own)
 
 
-def _warnings_of(records: FoundRecords) -> Iterator[ContextWarning]:
-    """Yield the space's warnings. Its budget is a share of ours, so it is not for the caller to raise."""
+def _warnings_of(asked: Asked, records: FoundRecords) -> Iterator[ContextWarning]:
+    """Yield the space's warnings. Its budget is a share of ours, so ours is the one to raise."""
+    remedy = raise_budget(asked.budget, asked.profile.value.budget_tokens)
     for warning in records.decision.result.warnings:
-        yield replace(warning, remedy=None) if warning.code == BUDGET_TOO_SMALL else warning
+        yield replace(warning, remedy=remedy) if warning.code == BUDGET_TOO_SMALL else warning
 
 
 def _warn(asked: Asked, kept: set[str]) -> Iterator[ContextWarning]:

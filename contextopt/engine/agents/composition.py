@@ -263,12 +263,16 @@ def _too_small(
     ]
     if not missing:
         return
-    message = (
-        f"The budget of {budget:,} tokens has no room for {', '.join(missing)}. "
-        f"All that was found takes {counter.count(whole):,} tokens."
-    )
-    remedy = Remedy("budget", most, f"Use the phase's budget of {most:,} tokens") if budget < most else None
-    yield ContextWarning(BUDGET_TOO_SMALL, message, remedy)
+    message = f"The budget of {budget:,} tokens has no room for {', '.join(missing)}."
+    # Things that were dropped while looking are not counted.
+    if (tokens := counter.count(whole)) > budget:
+        message += f" All that was found takes {tokens:,} tokens."
+    yield ContextWarning(BUDGET_TOO_SMALL, message, raise_budget(budget, most))
+
+
+def raise_budget(budget: int, most: int) -> Remedy | None:
+    """Propose the phase's budget, unless it is in use."""
+    return Remedy("budget", most, f"Use the phase's budget of {most:,} tokens") if budget < most else None
 
 
 def _describe(section: SectionLedger) -> str:

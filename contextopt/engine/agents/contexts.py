@@ -41,6 +41,10 @@ _HEADINGS = {
 }
 
 
+class WholeText(str):
+    """A text that is sent whole or not at all."""
+
+
 class ExternalItem(dict[str, Any]):
     """An object written by outsiders. It is fenced once, however often a context with it is rendered."""
 
@@ -154,9 +158,9 @@ def item_body(item: Item) -> str:
 
 
 def cut_item(item: Item, body: str) -> Item | None:
-    """Return the item with these contents instead, or None if the object has no text to cut."""
+    """Return the item with these contents instead, or None if it is sent whole or not at all."""
     if isinstance(item, str):
-        return body
+        return None if isinstance(item, WholeText) else body
     return {**item, "content": body} if isinstance(item.get("content"), str) else None
 
 

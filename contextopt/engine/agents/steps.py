@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, render_item
@@ -68,13 +69,13 @@ class Step:
         if self.retry:
             yield RETRY, self.retry.render()
 
-    def lines_of(self, section: str) -> list[int]:
-        """Return the number of each item's first line in the text, counted from 0."""
+    def last_lines_of(self, section: str) -> list[int]:
+        """Return the number of each item's last line in the text, counted from 0."""
         line = 0
         for name, text in self.sections():
             if name == section:
                 sizes = [len(item_text(name, item).splitlines()) for item in items_in(self, name)]
-                return [line + 1 + sum(sizes[:place]) for place in range(len(sizes))]
+                return [line + used for used in accumulate(sizes)]
             # Sections end in a line break, and another comes between two of them.
             line += len(text.splitlines()) + 1
         return []

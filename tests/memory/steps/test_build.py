@@ -57,7 +57,8 @@ def test_a_planning_step_brings_everything_together(
     assert "> - [note] Prices are rounded per line" in text
     assert "[STRATEGY HINT " in text
     record = Record.objects.get(space=space)
-    assert ids(result, "docs") == [f"space {space.slug}", f"record {record.pk}"]
+    assert ids(result, "docs") == [f"record {record.pk}"]
+    assert f"## Docs\n> Space: {space.name}\n" in text
     assert ids(result, "package_manifest") == ["pyproject.toml"]
     assert not result.warnings
     task = Task.objects.get(pk=result.asked.task.pk)
@@ -67,9 +68,11 @@ def test_a_planning_step_brings_everything_together(
 def test_records_are_those_of_the_moment(build: Any, shop: Repository, space: Space) -> None:
     record = Record.objects.get(space=space)
     before = record.date - timedelta(days=2)
-    assert ids(build(space=space.slug, as_of=before), "docs") == [f"space {space.slug}"]
+    early = build(space=space.slug, as_of=before)
+    assert ids(early, "docs") == []
+    assert "## Docs" not in early.text
     result = build(space=space.slug, as_of=record.date)
-    assert ids(result, "docs") == [f"space {space.slug}", f"record {record.pk}"]
+    assert ids(result, "docs") == [f"record {record.pk}"]
     assert payload_of(result).request["as_of"] == record.date.isoformat()
 
 
@@ -115,7 +118,7 @@ def test_a_stored_task_brings_its_repository(build: Any, shop: Repository, team:
     assert Task.objects.filter(description=task.description).count() == 1
 
 
-@pytest.mark.parametrize("budget", [0, 1, 30, 120, 400, 1_000])
+@pytest.mark.parametrize("budget", [20, 30, 120, 400, 1_000])
 def test_the_asked_budget_holds(build: Any, shop: Repository, space: Space, budget: int) -> None:
     result = build(phase="planning", space=space.slug, budget=budget)
     assert TOKENIZER.count(result.text) == result.certificate.tokens <= budget
@@ -123,6 +126,14 @@ def test_the_asked_budget_holds(build: Any, shop: Repository, space: Space, budg
     if budget < 120:
         warnings = [each for each in result.warnings if each.code == BUDGET_TOO_SMALL]
         assert f"The budget of {budget} tokens has no room for" in warnings[-1].message
+        assert {(each.remedy.setting, each.remedy.value) for each in warnings} == {("budget", 20_000)}
+
+
+def test_a_space_whose_records_do_not_fit_takes_no_room(build: Any, shop: Repository, space: Space) -> None:
+    Space.objects.filter(pk=space.pk).update(description="All about the shop. " * 9)
+    for budget in range(20, 300, 20):
+        result = build(phase="planning", space=space.slug, budget=budget)
+        assert ("## Docs" in result.text) == bool(ids(result, "docs"))
 
 
 def test_a_greater_budget_than_the_phase_has_changes_nothing(build: Any, shop: Repository) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.agents.composition import Composed, compose
-from contextopt.engine.agents.contexts import FIELDS, AgentContext, ContextFile
+from contextopt.engine.agents.contexts import FIELDS, AgentContext, ContextFile, WholeText
 from contextopt.engine.agents.deltas import ChangedFile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseProfile
 from contextopt.engine.agents.retries import Diagnosis, RetryContext
@@ -109,6 +109,21 @@ def test_a_budget_that_is_too_small_says_so_with_numbers() -> None:
     assert (warning.remedy.setting, warning.remedy.value) == ("budget", 5_000)
 
 
+def test_what_was_dropped_before_is_not_said_to_take_tokens() -> None:
+    left_out = {"docs": LeftOut(counts={OVER_BUDGET: 3})}
+    composed = compose(Candidates(Step(), left_out=left_out), PhaseProfile("any", 20, FIELDS), EXACT)
+    (warning,) = composed.warnings
+    assert warning.message == "The budget of 20 tokens has no room for 3 of 3 docs."
+
+
+def test_a_text_that_is_sent_whole_is_never_cut() -> None:
+    step = Step(AgentContext(docs=(WholeText("Space\nOne record"), "Another")))
+    tokens = EXACT.count(step)
+    for budget in range(tokens):
+        kept = compose(Candidates(step), PhaseProfile("any", budget, ("docs",)), EXACT).step.context.docs
+        assert kept in ((), step.context.docs[:1])
+
+
 def test_changes_are_dropped_one_by_one_and_named() -> None:
     bare = Step(retry=replace(FAILED, changed_files=CHANGES[:1]))
     composed = compose_at(Step(retry=FAILED), EXACT.count(bare))
@@ -144,9 +159,10 @@ def test_what_was_dropped_before_is_named_behind() -> None:
 
 def test_lines_of_items_are_found_in_the_text() -> None:
     lines = STEP.render().splitlines()
-    assert [lines[place] for place in STEP.lines_of("docs")] == ["> How to deploy.", "> How to roll back."]
-    assert [lines[place] for place in STEP.lines_of(STANDING)] == ["### Style", "### Tests"]
-    assert Step().lines_of("docs") == []
+    assert [lines[place] for place in STEP.last_lines_of("docs")] == ["> First build.", "> How to roll back."]
+    standing = [lines[place] for place in STEP.last_lines_of(STANDING)]
+    assert standing == ["> Two spaces.", "> Write one first."]
+    assert Step().last_lines_of("docs") == []
 
 
 def test_foreign_text_is_marked() -> None:
