@@ -4,14 +4,14 @@
 import os
 import sys
 
-from django.core.exceptions import ImproperlyConfigured
-from django.core.management import execute_from_command_line
-
-from config.embedded.errors import SetupError
-from config.embedded.preparation import prepare_for
-
 
 def main() -> None:
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    from config.embedded.errors import SetupError
+    from config.embedded.preparation import prepare_for
+
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     try:
         prepare_for(sys.argv[1:])
@@ -22,4 +22,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        # Imports take most of a start, and Ctrl-C may come during them.
+        sys.exit(130)
