@@ -38,7 +38,8 @@ READER_GONE = 141
 ACTOR = "command"
 FILE_NAME_SHOWN = 80
 NAMES_SHOWN = 10
-FIELD_IN_TEXT = re.compile(r"""(?<![\w'"/.-])[a-z]+(?:_[a-z]+)+(?![\w'"/-])""")
+# Names of several words, and the word after "use", if a field is called so.
+FIELD_IN_TEXT = re.compile(r"""(?<![\w'"/.-])[a-z]+(?:_[a-z]+)+(?![\w'"/-])|(?<=\buse )[a-z]+\b""")
 # The disk is full, or the quota or the limit of a file's size is reached.
 WRITE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -150,10 +151,8 @@ class ReportingCommand(BaseCommand):
                 for problem in error.problems
             ]
             raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
-        except EngineError as error:
+        except (EngineError, ContextoptError) as error:
             raise CommandError(self._in_options(str(error)), returncode=UNUSABLE) from error
-        except ContextoptError as error:
-            raise CommandError(str(error), returncode=UNUSABLE) from error
         except OSError as error:
             # A name that is too long, for example. Other failures of the system are ours.
             if error.filename is None:

@@ -92,6 +92,10 @@ def test_a_share_of_the_models_window_limits_the_context(default_space: Space, r
         (["support", "--model", "nobody-9", "--window-share", "0.1"], "--model: the context window of "),
         (["support", "--model", "gpt-4", "--window-share", "1.5"], "--window-share: "),
         (["support", "--placement", "tail", "--in-sight", "5"], "--in-sight: is only for"),
+        (
+            ["support", "--placement", "append", "--in-sight", "999"],
+            "There is no assembly 999 of the space 'support' (--in-sight).",
+        ),
         (["support", "--stage", "6"], "--stage"),
         (["support", "--system-tokens", "3900"], "100 short"),
         (["support", "--system-tokens", "100000"], "or raise --total-tokens."),

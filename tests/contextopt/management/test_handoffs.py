@@ -56,7 +56,7 @@ def test_open_decisions_stop_it_unless_forced(run: Run, task: Task) -> None:
     make_finding(task, decision="open")
     code, out, err = run("compress_phase", task.pk, "--json")
     assert (code, out) == (2, "")
-    assert "F-001" in err
+    assert "F-001. Resolve them, or use --force to hand them on undecided." in err
     code, out, _ = run("advance_phase", task.pk, "--force", "--json")
     assert json.loads(out)["knowledge_pool"]["phase_compressions"]["analysis"]["forced"]
 
