@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
+from contextopt.assemblies.givens import unpack_givens
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.replay.material import Material, NotReplayable, load_material
@@ -142,8 +143,9 @@ class _Case:
         place = next(at for at, one in enumerate(ranked) if one.id == entry["id"])
         step = Step.INCLUDED if entry["kept"] else _step(entry["reason"])
         over = self._over_tokens(ranked[: place + 1]) if step == Step.OVER_BUDGET else None
-        of = self.assembly.records_filtered
-        ranks = f"Ranked {place + 1:,} of {of:,}."
+        of, records = self._candidates(), self.assembly.records_filtered
+        ranks = f"Ranked {place + 1:,} of {of:,}"
+        ranks += "." if of == records else f" candidates ({records:,} records)."
         if self._is_first(entry):
             ranks += " It is pinned, and pinned records come first."
         return Explanation(
@@ -157,6 +159,14 @@ class _Case:
             over_tokens=over,
             duplicate_of=entry["duplicate_of"],
         )
+
+    def _candidates(self) -> int:
+        """Return how many records were ranked. A question ranks only those that were rated for it."""
+        if self.payload.givens is not None:
+            givens = unpack_givens(bytes(self.payload.givens))
+            if givens.is_asked:
+                return len({given.id for given in givens.records if given.is_candidate})
+        return self.assembly.records_filtered
 
     def _say(self, step: Step, entry: EntryJson, over: int | None) -> str:
         row = self.assembly

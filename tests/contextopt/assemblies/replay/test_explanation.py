@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from contextopt.assemblies.givens import unpack_givens
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.expected import find_expected
 from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record
@@ -103,6 +104,17 @@ def test_given_but_not_named(space: Space) -> None:
     assert found.rank == records.index(given[0]) + 1
     assert found.parts is not None
     assert found.over_tokens is not None
+
+
+def test_a_question_ranks_only_what_was_rated_for_it(space: Space) -> None:
+    records = make_hours(space, 300)
+    made = assemble(space, query="Day 7", context_tokens=200)
+    dropped = next(entry for entry in made.entries if not entry["kept"])
+    found = explain(made, Record(pk=dropped["id"]))
+    given = logged(made.id).payload.givens
+    rated = sum(one.is_candidate for one in unpack_givens(bytes(given)).records)
+    assert found.of == rated < len(records)
+    assert f" of {rated} candidates (300 records). " in found.message
 
 
 def test_outside_the_window(space: Space) -> None:
