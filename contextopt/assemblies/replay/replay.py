@@ -24,9 +24,9 @@ from contextopt.workclock import work_seconds
 class Replay:
     """A logged assembly, computed again.
 
-    `differences` names the logged figures that come out otherwise. Under other settings only the text is
-    compared. If candidates were looked up that the engine was not given then, the replay `is_reconstructed`,
-    and `looked_up` counts them. Without a `result`, `reason` and `message` say why there is none.
+    `differences` names the logged figures that come out otherwise. If candidates were looked up that the
+    engine was not given then, the replay `is_reconstructed`, and `looked_up` counts them. Without a `result`,
+    `reason` and `message` say why there is none.
     """
 
     assembly: Assembly
@@ -41,7 +41,10 @@ class Replay:
 
     @property
     def is_same(self) -> bool:
-        return self.result is not None and not self.differences
+        """Whether every figure came out as logged, or under other settings at least the text."""
+        if self.result is None:
+            return False
+        return "sha256" not in self.differences if self.is_changed else not self.differences
 
     @property
     def added(self) -> list[int]:
@@ -112,7 +115,7 @@ def replay_assembly(assembly: Assembly, data: ReplayIn | None = None) -> Replay:
         config,
         result,
         is_changed,
-        tuple(_differences(assembly, result, is_changed=is_changed)),
+        tuple(_differences(assembly, result)),
         reached.is_reconstructed,
         reached.looked_up,
     )
@@ -162,14 +165,11 @@ def _warnings(material: Material, config: ContextConfig, reached: Reached) -> It
     yield from Emptiness(material.space_id, space, in_force, as_of, tokenizer, outcome).warnings()
 
 
-def _differences(assembly: Assembly, result: AssemblyResult, *, is_changed: bool) -> Iterator[str]:
+def _differences(assembly: Assembly, result: AssemblyResult) -> Iterator[str]:
     """Yield the names of the logged figures that the replay gives otherwise."""
-    if result.certificate.sha256 != assembly.sha256:
-        yield "sha256"
-    if is_changed:
-        return
     logged, stats, outcome = assembly.payload.ledger, result.stats, result.outcome
     pairs = {
+        "sha256": (result.certificate.sha256, assembly.sha256),
         "tokens": (result.certificate.total_tokens, assembly.tokens_after),
         "ledger": (from_json(to_json(pack_entries(result.entries))), logged["candidates"]),
         "counts": (dict(stats.dropped_by_reason), logged["counts"]),

@@ -242,6 +242,14 @@ def test_a_smaller_budget_needs_no_other_candidates(space: Space) -> None:
     assert (again.is_reconstructed, again.looked_up, again.added) == (False, 0, [])
     assert again.removed
     assert not again.is_same
+    assert {"sha256", "tokens", "ledger", "counts", "order"} <= set(again.differences)
+
+
+def test_under_other_settings_the_same_text_is_the_same(space: Space) -> None:
+    make_space(space)
+    result = make_assembly(space, as_of=NOW, max_records=3)
+    again = replay(result.id, settings={"recency_weight": 1, "frequency_weight": 0})
+    assert (again.is_same, "ledger" in again.differences) == (True, True)
 
 
 @pytest.mark.django_db(transaction=True)
