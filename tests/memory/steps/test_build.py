@@ -210,6 +210,11 @@ def test_a_purged_record_is_erased_from_the_text(build: Any, shop: Repository, s
     assert "n1" not in str(payload.ledger)
     assert payload.text.count("\n") == result.text.count("\n")
     assert verify_assembly(payload) == []
+    for record in Record.objects.filter(space=space).exclude(pk=second.pk):
+        purge_record(record=record)
+    erased = payload_of(result).text
+    assert erased.count("> - [purged]\n") == 2
+    assert f"## Docs\n> Space: {space.name}\n" in erased
 
 
 # After a failed attempt
