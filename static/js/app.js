@@ -5,6 +5,23 @@ const IDLE_AFTER_MS = 5 * 60 * 1000;
 const IDLE_SKIPS = 3;
 const TOAST_MS = 10000;
 
+/* What this browser remembers. If it stores nothing for this site, only the open page knows it. */
+function keep(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // The page goes on without it.
+  }
+}
+
+function recall(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
 /* Theme: auto, light or dark, stored in this browser. */
 const readTheme = () => document.documentElement.dataset.theme || "auto";
 
@@ -17,11 +34,7 @@ function markTheme() {
 function chooseTheme(choice) {
   if (choice === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = choice;
-  try {
-    localStorage.setItem("theme", choice);
-  } catch {
-    // Not stored, but this page still uses it.
-  }
+  keep("theme", choice);
   markTheme();
   document.dispatchEvent(new CustomEvent("themechange"));
 }
@@ -195,7 +208,7 @@ function hideColumns() {
   const heads = [...table.querySelectorAll("thead th")];
   // Some columns are hidden until somebody chooses.
   const atFirst = heads.filter((head) => "onDemand" in head.dataset).map((head) => head.dataset.column);
-  const hidden = new Set(JSON.parse(localStorage.getItem(key)) ?? atFirst);
+  const hidden = new Set(JSON.parse(recall(key)) ?? atFirst);
   const show = () => {
     for (const [place, head] of heads.entries()) {
       const isHidden = hidden.has(head.dataset.column);
@@ -206,11 +219,12 @@ function hideColumns() {
     const [label, box] = [document.createElement("label"), document.createElement("input")];
     label.className = "check";
     box.type = "checkbox";
+    box.id = `column-${head.dataset.column}`;
     box.checked = !hidden.has(head.dataset.column);
     box.addEventListener("change", () => {
       if (box.checked) hidden.delete(head.dataset.column);
       else hidden.add(head.dataset.column);
-      localStorage.setItem(key, JSON.stringify([...hidden]));
+      keep(key, JSON.stringify([...hidden]));
       show();
     });
     label.append(box, ` ${head.dataset.column}`);
