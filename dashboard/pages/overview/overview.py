@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
+from django_htmx.http import HttpResponseClientRefresh
 
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, Kind, Space
@@ -59,6 +60,8 @@ def overview(request: TeamRequest) -> HttpResponse:
         return _render_overview(request, form, {})
     figures = _figures(request, form)
     if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
+        if request.htmx:
+            return HttpResponseClientRefresh()
         return render_page(request, "dashboard/welcome.html", _welcome(request))
     polls = read_digits(request.GET.get("polls", ""), INT_MAX) or 0
     figures |= {"polls": polls + 1, "is_polling": polls < MAX_POLLS}

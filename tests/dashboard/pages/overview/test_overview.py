@@ -90,6 +90,11 @@ def test_an_empty_team_is_told_what_to_do(owner_client: Client, team: Team) -> N
     assert "Load demo data" in html
 
 
+def test_an_open_page_without_assemblies_loads_again(owner_client: Client, team: Team) -> None:
+    response = owner_client.get("/", headers={**HTMX, "HX-Target": "figures"})
+    assert (response.content, response.headers["HX-Refresh"]) == (b"", "true")
+
+
 def test_an_empty_period_says_so(owner_client: Client, logged: Space) -> None:
     html = html_of(owner_client, "/?range=custom&first=2020-01-01&last=2020-01-05")
     assert "No assemblies in this period" in html
