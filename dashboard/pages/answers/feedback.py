@@ -37,6 +37,7 @@ from memory.models import Vote
 
 TEMPLATE = "dashboard/feedback.html"
 VOTES_TEMPLATE = "dashboard/_votes.html"
+FEEDBACK_TEMPLATE = "dashboard/_feedback.html"
 
 
 @require_POST
@@ -69,10 +70,9 @@ def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
     form = _vote(request, SubjectIn(assembly_id=found.pk))
     if not request.htmx:
         return redirect("dashboard:assembly", found.pk)
-    vote_url = reverse("dashboard:assembly_vote", args=[found.pk])
-    box = read_assembly_feedback(found, request.actor).box
-    context = {"box": box, "vote_url": vote_url, "can_vote": True, "form": form}
-    return render_page(request, VOTES_TEMPLATE, context)
+    shown = read_assembly_feedback(found, request.actor)
+    context = {"assembly": found, "feedback": shown, "can_vote": True, "vote_form": form}
+    return render_page(request, FEEDBACK_TEMPLATE, context)
 
 
 def _vote(request: TeamRequest, subject: SubjectIn) -> VoteForm:

@@ -275,8 +275,10 @@ def test_the_inspector_shows_and_takes_feedback(
     html = html_of(owner_client, url)
     assert "Too &lt;old&gt;" in html
     assert f"/chat/{conversation.pk}/#turn-{answer.reply_to_id}" in html
-    response = owner_client.post(f"{url}vote", {"rating": "up"}, headers=HTMX)
-    assert response.content.decode().count('aria-pressed="true"') == 1
+    response = owner_client.post(f"{url}vote", {"rating": "up", "comment": "Still true"}, headers=HTMX)
+    html = response.content.decode()
+    assert html.count('aria-pressed="true"') == 1
+    assert "Still true" in html.partition('class="said"')[2]
     assert Vote.objects.get().rating == "up"
     assert owner_client.post(f"{url}vote", {"rating": "none"}).headers["Location"] == url
     assert not Vote.objects.exists()
