@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from django.contrib.messages import get_messages
+from django.contrib.messages.storage.base import BaseStorage
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 
 from dashboard.kit.access import TeamRequest
@@ -25,10 +28,19 @@ def render_page(
     target = request.htmx.target if request.htmx else None
     name = f"{template}#{target}" if target in partials else template
     response = render(request, name, context, status=status)
+    if request.htmx and request.method == "POST":
+        _add_toasts(request, response)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     # The page is one team's at one moment: caches must not share it, or show it again after logout.
     response.headers.setdefault("Cache-Control", "private, no-cache")
     return response
+
+
+def _add_toasts(request: TeamRequest, response: HttpResponse) -> None:
+    """Add the messages to a partial; a whole page has shown them already."""
+    messages = get_messages(request)
+    if isinstance(messages, BaseStorage) and messages and not messages.used:
+        response.write(render_to_string("dashboard/_toasts.html", {"swap": True}, request))
 
 
 def saved_views(request: TeamRequest, page: str) -> QuerySet[SavedView]:

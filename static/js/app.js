@@ -60,6 +60,11 @@ function showToast(text, level = "info") {
   expire(toast);
 }
 
+function expireToasts() {
+  for (const toast of document.querySelectorAll(".toast")) expire(toast);
+}
+document.addEventListener("htmx:oobAfterSwap", expireToasts);
+
 function expire(toast) {
   // A toast with a button stays until it is dismissed: not everybody reaches the button in ten seconds.
   if (toast.querySelector("form")) return;
@@ -366,4 +371,4 @@ markTheme();
 showPlace();
 hideColumns();
 showWrong();
-for (const toast of document.querySelectorAll(".toast")) expire(toast);
+expireToasts();

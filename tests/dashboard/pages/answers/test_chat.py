@@ -166,6 +166,9 @@ def test_an_answered_message_is_not_cancelled(
     answer = factories.make_answer(conversation, settings)
     response = owner_client.post(f"/chat/messages/{answer.reply_to_id}/cancel", follow=True)
     assert "Not cancelled" in response.content.decode()
+    turn = owner_client.post(f"/chat/messages/{answer.reply_to_id}/cancel", headers=HTMX).content.decode()
+    assert "Not cancelled" in turn.partition('hx-swap-oob="beforeend:#toasts"')[2]
+    assert "Not cancelled" not in page_of(owner_client, conversation)
 
 
 def test_the_prompt_of_a_message(owner_client: Client, conversation: Conversation, settings: Any) -> None:
