@@ -311,7 +311,11 @@ document.addEventListener("htmx:beforeSend", ({ detail }) => {
   };
 });
 
-const explain = () => showToast("The page could not be updated. What you see is from before.", "error");
+/* A poll may fail again and again. One toast says so. */
+function explain() {
+  const text = "The page could not be updated. What you see is from before.";
+  if (!document.getElementById("toasts").textContent.includes(text)) showToast(text, "error");
+}
 document.addEventListener("htmx:responseError", explain);
 document.addEventListener("htmx:sendError", explain);
 document.addEventListener("htmx:afterSettle", (event) => {
