@@ -239,7 +239,7 @@ function hideColumns() {
   show();
 }
 
-document.addEventListener("htmx:afterSettle", hideColumns);
+document.addEventListener("htmx:afterSwap", hideColumns);
 
 /* Keyboard shortcuts. */
 const TYPING = 'input:not([type="radio"], [type="checkbox"]), textarea, select, [contenteditable]';
@@ -326,7 +326,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 
-/* A poll leaves details as open or closed as the reader left them. */
+/* A poll leaves details as open or closed as the reader left them. Each needs an id. */
 const unfolded = new Map();
 document.addEventListener("toggle", ({ target }) => {
   if (target.matches("details[id]")) unfolded.set(target.id, target.open);
@@ -336,6 +336,27 @@ document.addEventListener("htmx:afterSwap", () => {
     const details = document.getElementById(id);
     if (details) details.open = isOpen;
   }
+});
+
+/* A poll leaves the focus where it is. htmx finds elements with an id again. A link is found by its address. If
+   that has changed, as addresses of a period up to now do, the place decides, as for buttons that send nothing. */
+let findFocused = () => null;
+
+document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
+  const element = document.activeElement;
+  findFocused = () => null;
+  if (!target.contains(element)) return;
+  const alike = () => [...(document.getElementById(target.id)?.querySelectorAll(element.tagName) ?? [])];
+  const [place, address] = [alike().indexOf(element), element.getAttribute("href")];
+  findFocused = () => {
+    if (element.isConnected) return element;
+    if (element.id || !element.matches('a, summary, button[type="button"]')) return document.getElementById(element.id);
+    const now = alike();
+    return [now[place], ...now].find((each) => each?.getAttribute("href") === address) ?? now[place];
+  };
+});
+document.addEventListener("htmx:afterSwap", () => {
+  if (document.activeElement === document.body) findFocused()?.focus({ preventScroll: true });
 });
 
 /* A popover closes like a menu: on Escape, on a click outside, or when another one opens. */

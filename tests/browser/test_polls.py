@@ -1,0 +1,105 @@
+"""What a reader has begun outlasts polls: the focus, an open list, half-typed words."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from contextopt.models import Space, Team
+from memory.questions.inputs import QuestionIn
+from memory.questions.sets import add_question, create_set
+from tests import factories
+from tests.browser.conftest import DESK
+
+FOCUSED = "() => document.activeElement.textContent.trim() || document.activeElement.id"
+NO_STORAGE = """Object.defineProperty(window, "localStorage", {get() { throw new DOMException(); }})"""
+
+
+@pytest.fixture
+def space(team: Team) -> Space:
+    space = factories.make_space(team)
+    factories.make_record(space, date=datetime.now(UTC))
+    for _ in range(2):
+        factories.make_assembly(space, as_of=datetime.now(UTC))
+    return space
+
+
+def poll(page: Page, target: str) -> None:
+    """Draw an element again as its poll does."""
+    with page.expect_response(lambda response: response.request.headers.get("hx-target") == target):
+        page.evaluate(
+            """id => {
+                const element = document.getElementById(id);
+                const address = element.getAttribute("hx-get") ?? location.href;
+                htmx.ajax("GET", address, {source: element, target: element, swap: "outerHTML"});
+            }""",
+            target,
+        )
+    page.wait_for_function("() => !document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling')")
+
+
+def test_the_live_list_keeps_the_focus_and_its_columns(space: Space, open_page: Callable[..., Page]) -> None:
+    page = open_page(**DESK)
+    page.goto("/assemblies/?live=on")
+    row = page.locator("a[data-row]").last
+    row.focus()
+    number = row.inner_text()
+    factories.make_assembly(space, as_of=datetime.now(UTC))
+    poll(page, "assemblies")
+    expect(page.locator("a[data-row]")).to_have_count(3)
+    assert page.evaluate(FOCUSED) == number
+    page.locator("#columns summary").click()
+    page.get_by_label("By", exact=True).focus()
+    poll(page, "assemblies")
+    expect(page.get_by_label("By", exact=True)).to_be_focused()
+    page.get_by_text("Columns").focus()
+    poll(page, "assemblies")
+    assert page.evaluate(FOCUSED) == "Columns"
+
+
+def test_the_overview_keeps_the_focus(space: Space, open_page: Callable[..., Page]) -> None:
+    page = open_page(**DESK)
+    page.goto("/")
+    page.locator("#tile-assemblies a").focus()
+    poll(page, "figures")
+    expect(page.locator("#tile-assemblies a")).to_be_focused()
+
+
+def test_a_decision_is_typed_to_its_end(team: Team, open_page: Callable[..., Page]) -> None:
+    task = factories.make_task(team)
+    factories.make_finding(task, decision="open")
+    page = open_page(**DESK)
+    page.goto(f"/tasks/{task.pk}/findings/")
+    decision = page.get_by_placeholder("Decision")
+    decision.press_sequentially("keep ")
+    poll(page, "board")
+    page.keyboard.type("floats")
+    expect(decision).to_have_value("keep floats")
+
+
+def test_refusals_show_at_once(space: Space, open_page: Callable[..., Page]) -> None:
+    found = create_set(space=space, name="Small talk", actor="test")
+    record = factories.make_record(space)
+    add_question(question_set=found, data=QuestionIn(query="Why?", record_ids=[record.pk]), actor="test")
+    page = open_page(**DESK)
+    page.goto(f"/questions/{found.pk}/")
+    found.questions.all().delete()
+    page.get_by_role("button", name="Evaluate").click()
+    expect(page.locator(".toast.error")).to_contain_text("Not evaluated.")
+
+
+def test_one_toast_says_that_polls_fail(space: Space, open_page: Callable[..., Page]) -> None:
+    page = open_page(**DESK)
+    page.goto("/assemblies/")
+    page.evaluate("() => { explain(); explain(); }")
+    expect(page.locator(".toast")).to_have_count(1)
+
+
+def test_without_storage_columns_can_be_hidden(space: Space, open_page: Callable[..., Page]) -> None:
+    page = open_page(**DESK)
+    page.add_init_script(NO_STORAGE)
+    page.goto("/assemblies/")
+    page.get_by_text("Columns").click()
+    page.get_by_label("By", exact=True).uncheck()
+    expect(page.get_by_role("columnheader", name="By")).to_be_hidden()
