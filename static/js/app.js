@@ -162,7 +162,6 @@ listen("input", "[data-names]", suggestSlug);
 listen("change", "[data-fills]", (select) => {
   for (const place of document.querySelectorAll(`[data-fill="${select.dataset.fills}"]`)) place.textContent = select.value;
 });
-listen("change", "[data-submit-on-change]", (form) => form.requestSubmit());
 for (const [enter, leave] of [["mouseover", "mouseout"], ["focusin", "focusout"]]) {
   listen(enter, "[data-line]", (row) => markLine(row, true));
   listen(leave, "[data-line]", (row) => markLine(row, false));

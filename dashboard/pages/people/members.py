@@ -1,5 +1,7 @@
 """People: who is in the team, who is invited, and one's own password."""
 
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.http import Http404, HttpRequest, HttpResponse
@@ -25,9 +27,10 @@ MEMBERS = "/settings/#members"
 @require_POST
 @team_page
 def member_role(request: TeamRequest, membership_id: int) -> HttpResponse:
+    """Give a member the role that the form names, or for Undo the query string."""
     member = get_member(request, membership_id)
     require_role(request, Role.ADMIN)
-    form = RoleForm(request.POST)
+    form = RoleForm({**request.GET.dict(), **request.POST.dict()})
     if not form.is_valid():
         messages.error(request, "Choose a role.")
         return redirect(MEMBERS)
@@ -38,8 +41,11 @@ def member_role(request: TeamRequest, membership_id: int) -> HttpResponse:
     except (Conflict, NotFound) as error:
         messages.error(request, str(error))
     else:
+        # After giving up one's own admin role, nobody may undo it but another admin.
+        can_undo = changed.role != member.role and member.user_id != request.user.pk
+        undo = f"{request.path}?{urlencode({'role': member.role})}" if can_undo else ""
         role = Role(changed.role).label.lower()
-        messages.success(request, f"{member.user.get_username()} is now {role}.")
+        messages.success(request, f"{member.user.get_username()} is now {role}.", extra_tags=undo)
     return redirect(MEMBERS)
 
 

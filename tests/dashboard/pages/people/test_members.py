@@ -104,11 +104,15 @@ def test_an_invitation_that_cannot_be(wrong: dict[str, str], owner_client: Clien
 
 def test_roles_change_and_members_go(owner_client: Client, teammate: User, team: Team) -> None:
     member = teammate.memberships.get()
-    owner_client.post(f"{URL}members/{member.pk}/role", {"role": "editor"})
+    changed = owner_client.post(f"{URL}members/{member.pk}/role", {"role": "editor"}, follow=True)
     member.refresh_from_db()
     assert member.role == Role.EDITOR
+    undo = changed.content.decode().partition('id="toasts"')[2].partition('action="')[2].split('"')[0]
     event = AuditEvent.objects.get(action="role.changed")
     assert (event.subject, event.before, event.after) == ("tom", {"role": "viewer"}, {"role": "editor"})
+    owner_client.post(undo)
+    member.refresh_from_db()
+    assert member.role == Role.VIEWER
     client = log_in(teammate)
     owner_client.post(f"{URL}members/{member.pk}/remove")
     assert client.get("/").status_code == 403
