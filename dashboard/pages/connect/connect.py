@@ -15,7 +15,7 @@ from contextopt.people.keys import create_key
 from contextopt.spaces.importing import ensure_space
 from dashboard.kit.access import TeamRequest, require_role, team_page
 from dashboard.kit.gateway import describe_gateway
-from dashboard.kit.pages import render_page
+from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.pages.connect.signal import KEYS_SHOWN, Signal, read_signal, usable_keys
 from dashboard.pages.connect.snippets import LABELS, fill_tabs
 from dashboard.pages.people.forms import KeyForm
@@ -33,14 +33,25 @@ NO_CONTENT = 204
 def connect(request: TeamRequest) -> HttpResponse:
     """Show the page, or its light alone. While nothing has arrived, a poll changes nothing."""
     keys = usable_keys(request.team)
-    key = _chosen(keys, request.GET.get("key", ""))
-    if request.htmx.target != "light":
-        return _render(request, keys, key)
+    number = request.GET.get("key", "")
+    key = _chosen(keys, number)
+    if request.htmx.target == "light":
+        return _render_light(request, key)
+    if number and key is None:
+        raise Http404("No such key.")
+    return _render(request, keys, key)
+
+
+def _render_light(request: TeamRequest, key: ApiKey | None) -> HttpResponse:
+    """Answer a poll. A key that has expired or was revoked in the meantime is polled no longer."""
     signal = Signal({}) if key is None else read_signal(request.team, key)
-    if not signal.ways:
+    if key is not None and not signal.ways:
         return HttpResponse(status=NO_CONTENT)
-    context = {"key": key, "signal": signal, "is_partial": True, **_tabs(request, signal)}
-    return render_page(request, TEMPLATE, context, partials=("light",))
+    context = {"key": key, "is_gone": key is None, "signal": signal, "is_partial": True}
+    status = 200 if key else STOP_POLLING
+    return render_page(
+        request, TEMPLATE, {**context, **_tabs(request, signal)}, partials=("light",), status=status
+    )
 
 
 @require_POST
@@ -73,12 +84,7 @@ def connect_space(request: TeamRequest) -> HttpResponse:
 
 def _chosen(keys: QuerySet[ApiKey], text: str) -> ApiKey | None:
     """Return the key with this number; without a number the newest, if there is one."""
-    if not text:
-        return keys.first()
-    found = keys.filter(pk=read_digits(text) or 0).first()
-    if found is None:
-        raise Http404("No such key.")
-    return found
+    return keys.filter(pk=read_digits(text) or 0).first() if text else keys.first()
 
 
 def _render(

@@ -99,6 +99,15 @@ def test_the_light_turns_on_with_the_first_request(owner_client: Client, team: T
     assert html.count('class="dot"') == 1
 
 
+def test_the_light_of_a_revoked_key_stops(owner_client: Client, team: Team, space: Space) -> None:
+    key, _ = factories.make_key(team)
+    key.revoke()
+    response = owner_client.get(f"{URL}?key={key.pk}", headers=LIGHT)
+    html = response.content.decode()
+    assert response.status_code == 286
+    assert "has expired or was revoked" in html and "hx-trigger" not in html
+
+
 @pytest.mark.parametrize(
     ("agent", "way"),
     [
