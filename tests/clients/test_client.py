@@ -156,6 +156,27 @@ def test_other_refusals_are_not_tried_again(load: Load, serve: Callable[..., Any
 
 
 @both
+@pytest.mark.parametrize("errors", [["bad gateway"], None, "bad"])
+def test_a_proxys_refusal_is_an_error_of_the_server(
+    is_async: bool, load: Load, serve: Callable[..., Any], errors: object
+) -> None:
+    script = serve((502, {}, {"errors": errors}))
+    with pytest.raises(load().ServerError) as caught:
+        run(load, {"url": script.url, "key": "k", "retries": 0}, is_async, "assemble", "support")
+    assert caught.value.errors == {}
+
+
+@both
+@pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}])
+def test_a_proxys_page_is_no_answer(
+    is_async: bool, load: Load, serve: Callable[..., Any], headers: dict[str, str]
+) -> None:
+    script = serve((200, headers, b"<html>Log in</html>"))
+    with pytest.raises(load().NoAnswer, match="POST /api/v1/assemblies"):
+        run(load, {"url": script.url, "key": "k", "retries": 0}, is_async, "assemble", "support")
+
+
+@both
 def test_no_answer_after_all_attempts(is_async: bool, load: Load) -> None:
     place = {"url": "http://127.0.0.1:9", "key": "k", "retries": 1}
     with pytest.raises(load().NoAnswer, match="POST /api/v1/assemblies"):

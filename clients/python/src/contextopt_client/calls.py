@@ -34,7 +34,7 @@ class Wait:
 
 
 type Step = Call | Wait
-type Outcome = httpx2.Response | httpx2.TransportError | None
+type Outcome = httpx2.Response | httpx2.RequestError | None
 
 
 def headers_of(call: Call) -> dict[str, str]:
@@ -54,7 +54,7 @@ def follow(call: Call, retries: int) -> Generator[Step, Outcome, Any]:
         outcome = yield call
         if isinstance(outcome, httpx2.Response):
             if outcome.is_success:
-                return outcome.json() if outcome.content else None
+                return read_answer(call, outcome)
             error = read_error(outcome)
             wait = error.retry_after if error.retry_after is not None else backoff(attempt)
             if outcome.status_code not in RETRIED or attempt == retries or wait > WAIT_SECONDS_MAX:
@@ -72,6 +72,20 @@ def backoff(attempt: int) -> float:
     return float(FIRST_WAIT_SECONDS * 2**attempt * random.uniform(0.5, 1))  # noqa: S311
 
 
+def read_answer(call: Call, response: httpx2.Response) -> Any:
+    """Return the answer's JSON.
+
+    Raises:
+        NoAnswer: it is none of the API's, such as the login page of a proxy.
+    """
+    if not response.content:
+        return None
+    try:
+        return response.json()
+    except ValueError as error:
+        raise NoAnswer(f"{call.method} {call.path}: the answer is not JSON") from error
+
+
 def read_error(response: httpx2.Response) -> ApiError:
     """Return the error of a refusal. A proxy's answer may be no problem details."""
     try:
@@ -80,11 +94,13 @@ def read_error(response: httpx2.Response) -> ApiError:
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
+    errors = problem.get("errors")
+    fields = [each for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
     return kind_of(response.status_code)(
         status=response.status_code,
         title=str(problem.get("title") or response.reason_phrase),
         detail=str(problem.get("detail") or response.text[:200]),
-        errors={str(each["field"]): str(each["message"]) for each in problem.get("errors", ())},
+        errors={str(each.get("field")): str(each.get("message")) for each in fields},
         retry_after=read_retry_after(response.headers.get("Retry-After", "")),
     )
 

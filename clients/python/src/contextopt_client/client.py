@@ -79,7 +79,7 @@ class Contextopt(Operations):
     def _send(self, call: Call, headers: dict[str, str]) -> Outcome:
         try:
             return self._http.request(call.method, call.path, json=call.body, headers=headers)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             return error
 
 
@@ -125,5 +125,5 @@ class AsyncContextopt(AsyncOperations):
     async def _send(self, call: Call, headers: dict[str, str]) -> Outcome:
         try:
             return await self._http.request(call.method, call.path, json=call.body, headers=headers)
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             return error
