@@ -90,8 +90,8 @@ def saved_figure(data: PhaseData) -> Plot:
     bars = [
         bar(
             name=plain(line.name), x=data.moments, y=[_saved(point) for point in line.points],
-            customdata=data.spans, meta={"rows": data.rows(line.phase)},
             marker={"color": line.colour, "opacity": [*([1.0] * (len(line.points) - 1)), last]},
+            **_links(data, line),
         )
         for line in data.lines
     ]  # fmt: skip
@@ -162,9 +162,16 @@ def _line(data: PhaseData, line: PhaseLine) -> Json:
     marker: dict[str, Any] = {"color": line.colour, "size": 5}
     return scatter(
         name=plain(line.name), x=data.moments, y=[point.rate for point in line.points],
-        customdata=data.spans, meta={"rows": data.rows(line.phase)}, mode="lines+markers", marker=marker,
-        line={"color": line.colour, "width": 2, "dash": line.dash},
+        mode="lines+markers", marker=marker, line={"color": line.colour, "width": 2, "dash": line.dash},
+        **_links(data, line),
     )  # fmt: skip
+
+
+def _links(data: PhaseData, line: PhaseLine) -> Json:
+    """Return the addresses of a line's points. No list has the contexts of the other phases alone."""
+    if line.phase == OTHERS:
+        return {}
+    return {"customdata": data.spans, "meta": {"rows": data.rows(line.phase)}}
 
 
 def _last_rate(line: PhaseLine) -> float:

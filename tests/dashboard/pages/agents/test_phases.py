@@ -79,6 +79,9 @@ def test_past_the_most_used_phases_are_not_told_apart(team: Team) -> None:
     assert series.phases[-1] == ""
     data = PhaseData.of(series, lambda phase: "/")
     assert [line.name for line in data.lines][-1] == "others"
+    for chart in PHASE_CHARTS.values():
+        *named, others = chart.build(data).traces
+        assert all("customdata" in trace for trace in named) and "customdata" not in others
     assert sum((line.points[-1] for line in data.lines), PhaseFigures()).filterings == PHASES_TOLD + 5
 
 
