@@ -54,6 +54,10 @@ class Period:
         return max(1, round((self.edges[-1] - self.edges[0]) / timedelta(days=1)))
 
     @property
+    def last_day(self) -> date:
+        return (self.edges[-1].astimezone(self.zone) - timedelta(seconds=1)).date()
+
+    @property
     def days_end(self) -> datetime:
         """The end of the whole days; a period cut into hours has none."""
         if self.step == "hour":

@@ -77,7 +77,11 @@
     if (!inside.length) return;
     query.set("range", "custom");
     query.set("first", inside[0].slice(0, 10));
-    query.set("last", inside.at(-1).slice(0, 10));
+    // A point stands for the days of its bucket; the last one may have fewer.
+    const { days, last: end } = plot.layout.meta;
+    const lastDay = new Date(`${inside.at(-1).slice(0, 10)}T00:00Z`);
+    lastDay.setUTCDate(lastDay.getUTCDate() + days - 1);
+    query.set("last", [lastDay.toISOString().slice(0, 10), end].sort()[0]);
     htmx.ajax("GET", `${location.pathname}?${query}`, { source: page, target: page, swap: "outerHTML" });
   }
 

@@ -83,6 +83,21 @@ def test_dragging_over_days_shows_them_in_all_charts(open_page: Callable[..., Pa
 
 
 @pytest.mark.usefixtures("space")
+@pytest.mark.parametrize(("weeks", "last"), [(slice(2, 5), 34), (slice(20, 23), 155)])
+def test_weeks_are_shown_to_their_last_day(weeks: slice, last: int, open_page: Callable[..., Page]) -> None:
+    first = NOW.date() - timedelta(days=155)
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"/?range=custom&first={first}&last={NOW.date()}")
+    plot = page.locator("#plot-time.js-plotly-plot")
+    shown = plot.evaluate("plot => plot.data[0].x.concat(plot.data.at(-1).x).sort()")
+    starts = sorted(set(shown))[weeks]
+    change = {"xaxis.range[0]": starts[0], "xaxis.range[1]": starts[-1]}
+    plot.evaluate("(plot, change) => plot.emit('plotly_relayout', change)", change)
+    query = f"first={starts[0][:10]}&last={first + timedelta(days=last)}"
+    expect(page).to_have_url(re.compile(re.escape(query)))
+
+
+@pytest.mark.usefixtures("space")
 def test_the_first_tap_reads_and_the_second_opens(open_page: Callable[..., Page]) -> None:
     page = open_page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.goto("/?range=7d")

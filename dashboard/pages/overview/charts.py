@@ -308,7 +308,8 @@ def finish(figure: Plot, data: ChartData, rows: str) -> Plot:
     period = data.series.period
     # A custom range has whole days, so less than a day cannot be zoomed into.
     can_zoom = period.days > 1
-    figure.update_layout(meta={"rows": rows}, dragmode="zoom" if can_zoom else False)
+    ends = {"days": 7 if period.step == "week" else 1, "last": period.last_day.isoformat()}
+    figure.update_layout(meta={"rows": rows, **ends}, dragmode="zoom" if can_zoom else False)
     # Ranges that the reader zoomed into belong to the period, not to the one shown next.
     figure.update_xaxes(fixedrange=not can_zoom, uirevision=f"{period.start} {period.edges[-1]}")
     return figure
