@@ -4,12 +4,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from psycopg import Copy
+from psycopg.conninfo import make_conninfo
 
 # Django raises these when the database does not answer, or stops answering.
 DATABASE_UNREACHABLE = (OperationalError, InterfaceError)
+
+
+def own_conninfo() -> str:
+    """Return how to connect to the database outside the pool, with all options of DATABASE_URL.
+
+    The name is the connection's, because tests have databases of their own.
+    """
+    return make_conninfo(**{**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]})
 
 
 def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mapping[str, Any]) -> list[Row]:

@@ -11,13 +11,12 @@ from urllib.request import urlopen
 
 import pytest
 from django.conf import settings
-from django.db import connection
 from django.test import Client
 from playwright.sync_api import Browser, Page, expect
-from psycopg.conninfo import make_conninfo
 
 from benchmarks.service.server import free_port
 from contextopt.models import Space, Team, User
+from contextopt.sql import own_conninfo
 from dashboard.management.commands.up import web_command
 from tests import factories
 from tests.concurrency import wait_until
@@ -37,15 +36,10 @@ class Web:
         self.start()
 
     def start(self) -> None:
-        asked = {
-            name: connection.settings_dict[name.upper()] for name in ("user", "password", "host", "port")
-        }
-        given = {name: value for name, value in asked.items() if value}
-        address = make_conninfo(dbname=connection.settings_dict["NAME"], **given)
         self._process = subprocess.Popen(
             web_command(HOST, self.port, 1),
             cwd=settings.BASE_DIR,
-            env=os.environ | {"DATABASE_URL": address},
+            env=os.environ | {"DATABASE_URL": own_conninfo()},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

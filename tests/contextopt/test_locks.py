@@ -6,12 +6,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from django.conf import settings
-from django.db import connection, transaction
-from psycopg.conninfo import make_conninfo
+from django.db import transaction
 
 from config.embedded.place import BASE_DIR
 from contextopt.locks import Lock, only_here, take_for_session, take_turn
+from contextopt.sql import own_conninfo
 
 PACKAGES = ("benchmarks", "config", "contextopt", "dashboard", "memory")
 
@@ -35,8 +34,7 @@ def test_every_advisory_lock_is_in_the_register() -> None:
 
 @pytest.mark.django_db
 def test_one_lock_keeps_nobody_from_another() -> None:
-    params = {**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
-    with psycopg.connect(make_conninfo(**params), autocommit=True) as other, transaction.atomic():
+    with psycopg.connect(own_conninfo(), autocommit=True) as other, transaction.atomic():
         assert take_for_session(other, Lock.EMBED)
         assert take_for_session(other, Lock.RECOUNT, 1)
         with only_here(Lock.EMBED) as is_ours:

@@ -11,15 +11,14 @@ from time import monotonic
 
 import psycopg
 import structlog
-from django.conf import settings
 from django.db import connection
-from psycopg.conninfo import make_conninfo
 from psycopg.errors import DiskFull, OutOfMemory
 from psycopg.pq import ExecStatus
 
 from contextopt.locks import Lock, take_for_session
 from contextopt.search.models import EmbeddingModel
 from contextopt.search.registry import Searchable
+from contextopt.sql import own_conninfo
 
 log = structlog.get_logger(__name__)
 
@@ -133,9 +132,8 @@ def _own_connection() -> Iterator[psycopg.Connection]:
     Raises:
         DatabaseError: the server cannot be reached or refused a statement, as with the pool's connections.
     """
-    params = {**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
     with connection.wrap_database_errors:
-        own = psycopg.connect(make_conninfo(**params), autocommit=True, connect_timeout=3)
+        own = psycopg.connect(own_conninfo(), autocommit=True, connect_timeout=3)
         try:
             yield own
         finally:

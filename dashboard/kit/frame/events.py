@@ -19,9 +19,10 @@ from django.contrib import auth
 from django.contrib.sessions.backends.db import SessionStore
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
-from django.db import close_old_connections, connection
+from django.db import close_old_connections
 
 from contextopt.asgi import Receive, Scope, Send
+from contextopt.sql import own_conninfo
 from dashboard.kit.access import TeamRequest, enter_team
 
 log = structlog.get_logger(__name__)
@@ -118,12 +119,7 @@ _watch = Watch()
 
 
 async def _connect() -> psycopg.AsyncConnection[tuple[object, ...]]:
-    asked = {
-        "dbname": connection.settings_dict["NAME"],
-        **{name: connection.settings_dict[name.upper()] for name in ("user", "password", "host", "port")},
-    }
-    given = {name: value for name, value in asked.items() if value}
-    return await psycopg.AsyncConnection.connect(**given, autocommit=True, connect_timeout=5)
+    return await psycopg.AsyncConnection.connect(own_conninfo(), autocommit=True, connect_timeout=5)
 
 
 async def _read_newest(

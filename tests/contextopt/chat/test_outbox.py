@@ -13,7 +13,6 @@ import time_machine
 from django.conf import settings as conf
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
-from psycopg.conninfo import make_conninfo
 
 from contextopt import tasks
 from contextopt.assemblies.purge import purge_record
@@ -32,6 +31,7 @@ from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
 from contextopt.spaces.spaces import delete_space
+from contextopt.sql import own_conninfo
 from tests.concurrency import before_statement, beside
 from tests.contextopt.chat.conftest import asked_of, reload, send
 from tests.factories import make_conversation, make_record
@@ -352,7 +352,7 @@ def test_a_worker_is_killed_while_it_waits_for_the_answer(
 ) -> None:
     llm.script.append(Reply(delay_seconds=30))
     message = send(conversation)
-    database = make_conninfo(**{**conf.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]})
+    database = own_conninfo()
     environment = {
         **os.environ, "DATABASE_URL": database, "LLM_BASE_URL": llm.base_url,
         "DJANGO_SETTINGS_MODULE": "config.settings",

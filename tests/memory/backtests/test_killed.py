@@ -7,10 +7,10 @@ import time
 
 import pytest
 from django.conf import settings as conf
-from django.db import connection, transaction
-from psycopg.conninfo import make_conninfo
+from django.db import transaction
 
 from contextopt.models import ContextConfig, Record, Space
+from contextopt.sql import own_conninfo
 from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
@@ -27,7 +27,7 @@ def test_a_killed_process_is_continued_without_doubling(
 ) -> None:
     ask_all(space, rounds=6)
     found = start_backtest(space=space, data=BacktestIn(config=draft.version), actor="test")
-    database = make_conninfo(**{**conf.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]})
+    database = own_conninfo()
     environment = {**os.environ, "DATABASE_URL": database, "DJANGO_SETTINGS_MODULE": "config.settings"}
     command = [sys.executable, "-c", WORK.format(pk=found.pk)]
     with transaction.atomic():

@@ -9,13 +9,11 @@ import numpy as np
 import psycopg
 import pytest
 import time_machine
-from django.conf import settings as settings_of_tests
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from psycopg.conninfo import make_conninfo
 
 from contextopt import tasks
 from contextopt.assemblies.purge import purge_record
@@ -44,6 +42,7 @@ from contextopt.search.vectors.nearest import (
 )
 from contextopt.search.vectors.status import embedding_status
 from contextopt.search.words import Terms
+from contextopt.sql import own_conninfo
 from tests.factories import make_record, make_space, make_team
 from tests.model_server import FAILING, ModelServer
 
@@ -285,8 +284,7 @@ def test_searches_are_right_while_an_index_is_being_built(monkeypatch: pytest.Mo
     model, table = EmbeddingModel.objects.get(), registry.get("record")
     monkeypatch.setattr("contextopt.search.vectors.nearest.EXACT_ROWS", 0)
     monkeypatch.setattr("contextopt.search.vectors.nearest.GRAPH_VISIT", 0)
-    params = {**settings_of_tests.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]}
-    with psycopg.connect(make_conninfo(**params)) as older:
+    with psycopg.connect(own_conninfo()) as older:
         older.execute(f"LOCK TABLE {table.embedding_table} IN ROW EXCLUSIVE MODE")
         assert not indexes.build_index(table, model, wait_seconds=0.5)
         graph = next(iter(indexes.indexes_of(table, model)))

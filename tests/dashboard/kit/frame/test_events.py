@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
-from django.db import connections
+from django.db import connection, connections
 from django.test import Client
 from django.utils import timezone
 
@@ -122,6 +122,22 @@ def test_a_page_hears_nothing_of_another_team(space: Space, owner: User) -> None
         assert await theirs.is_silent(1.2)
         await theirs.close()
         await ours.close()
+
+    run(story)
+
+
+def test_the_watch_takes_all_options_of_the_database(space: Space, owner: User, settings: Any) -> None:
+    settings.DATABASE_PARAMS = {**settings.DATABASE_PARAMS, "application_name": "watch"}
+
+    def names() -> list[str]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT application_name FROM pg_stat_activity WHERE datname = current_database()")
+            return [name for (name,) in cursor.fetchall()]
+
+    async def story() -> None:
+        page = await open_page(owner)
+        assert "watch" in await sync_to_async(names)()
+        await page.close()
 
     run(story)
 
