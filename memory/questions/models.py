@@ -148,6 +148,11 @@ class EvaluationQuerySet(models.QuerySet["Evaluation"]):
         """Evaluations of these settings with the space's own budget."""
         return self.filter(settings_key=key, context_tokens=None)
 
+    def newest_by_set(self) -> "dict[int, Evaluation]":
+        """Return the newest evaluation of each question set, by the set's id."""
+        newest = self.order_by("question_set_id", "-created_at", "-id").distinct("question_set_id")
+        return {each.question_set_id: each for each in newest}
+
 
 class Evaluation(models.Model):
     """All questions of a set asked under one version of the settings, or under a draft.

@@ -1,17 +1,18 @@
 """How the active settings and others do on a space's question sets."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db.models import F, OuterRef, Subquery
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models.functions import RowNumber
 
 from contextopt.models import ContextConfig, Space
 from contextopt.spaces.configs import settings_of
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.evaluations import (
     EVALUATIONS,
-    last_evaluation,
     newest_of,
     reaches,
     settings_key,
@@ -36,23 +37,6 @@ class Proof:
     gained: int = 0
     lost: int = 0
     lost_first: Sequence[Question] = ()
-
-    @classmethod
-    def of(cls, question_set: QuestionSet, before: Evaluation | None, draft: Evaluation | None) -> "Proof":
-        bare = cls(question_set, before, draft)
-        if before is None or draft is None or not bare.is_compared:
-            return bare
-        earlier = EvaluatedQuestion.objects.filter(evaluation=before, question=OuterRef("question"))
-        results = draft.results.annotate(earlier=Subquery(earlier.values("recall")[:1]))
-        lost = results.filter(recall__lt=F("earlier")).select_related("question").order_by("question_id")
-        return cls(
-            question_set,
-            before,
-            draft,
-            gained=results.filter(recall__gt=F("earlier")).count(),
-            lost=lost.count(),
-            lost_first=[each.question for each in lost[:LOST_SHOWN]],
-        )
 
     @property
     def is_running(self) -> bool:
@@ -90,11 +74,50 @@ class Proofs:
 def read_proofs(space: Space, key: str = "", version: int | None = None) -> Proofs:
     """Return the last evaluations of the active settings and of those that the key names."""
     active = settings_key(settings_of(space.configs.active().get()))
-    rows = [
-        Proof.of(each, last_evaluation(each, active), newest_of(each, [key]).get(key) if key else None)
-        for each in _sets(space)
+    sets = _sets(space)
+    rows = Evaluation.objects.filter(question_set__in=sets)
+    before = rows.done().of_settings(active).newest_by_set()
+    others = rows.of_settings(key).newest_by_set() if key else {}
+    bare = [Proof(each, before.get(each.pk), others.get(each.pk)) for each in sets]
+    return Proofs(_with_changes(bare), key, version)
+
+
+def _with_changes(rows: list[Proof]) -> list[Proof]:
+    """Add which questions find more or less than before."""
+    pairs = [(row.before, row.draft) for row in rows if row.is_compared]
+    earlier = EvaluatedQuestion.objects.filter(
+        evaluation__in=[before for before, _ in pairs], question=OuterRef("question")
+    )
+    results = EvaluatedQuestion.objects.filter(evaluation__in=[draft for _, draft in pairs]).annotate(
+        earlier=Subquery(earlier.values("recall")[:1])
+    )
+    counts = _count_changes(results)
+    lost = _first_lost(results)
+    return [
+        replace(row, gained=counts[pk][0], lost=counts[pk][1], lost_first=lost[pk])
+        if (pk := row.draft.pk if row.draft else 0) in counts
+        else row
+        for row in rows
     ]
-    return Proofs(rows, key, version)
+
+
+def _count_changes(results: QuerySet[EvaluatedQuestion]) -> dict[int, tuple[int, int]]:
+    """Return how many questions each evaluation raises and lowers."""
+    counted = results.values("evaluation").annotate(
+        gained=Count("pk", filter=Q(recall__gt=F("earlier"))),
+        lost=Count("pk", filter=Q(recall__lt=F("earlier"))),
+    )
+    return {each["evaluation"]: (each["gained"], each["lost"]) for each in counted}
+
+
+def _first_lost(results: QuerySet[EvaluatedQuestion]) -> Mapping[int, list[Question]]:
+    """Return the first questions that each evaluation lowers."""
+    place = Window(RowNumber(), partition_by="evaluation", order_by="question_id")
+    rows = results.filter(recall__lt=F("earlier")).annotate(place=place).filter(place__lte=LOST_SHOWN)
+    found = defaultdict(list)
+    for each in rows.select_related("question").order_by("question_id"):
+        found[each.evaluation_id].append(each.question)
+    return found
 
 
 def read_version_proofs(space: Space, config: ContextConfig) -> Proofs:

@@ -11,6 +11,7 @@ from contextopt.models import Record, Role, Space, Team
 from contextopt.spaces.configs import draft_settings
 from contextopt.spaces.inputs import ConfigIn
 from dashboard.kit.formats import signed
+from dashboard.pages.spaces.proofs import begin_proofs
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Evaluation, Question, QuestionSet
@@ -255,6 +256,21 @@ def test_publishing_below_the_minimum_is_refused_on_the_page(owner_client, quest
     fine = owner_client.post("/spaces/support/settings/", settings_form(space) | {"max_records": "19"})
     assert fine.status_code == 302
     assert space.configs.count() == 2
+
+
+def test_the_effect_takes_the_same_queries_for_one_set_and_for_three(owner_client, questions, space) -> None:
+    def count(sets: int) -> int:
+        proofs = begin_proofs(space, {"max_records": 1, "question_max_records": 1}, "test")
+        assert [proof.is_compared for proof in proofs.rows] == [True] * sets
+        with CaptureQueriesContext(connection) as found:
+            html = html_of(owner_client, "/spaces/support/proof/", key=proofs.key)
+        assert html.count("found more") == sets
+        return len(found)
+
+    before = count(1)
+    for name in ("B", "C"):
+        make_questions(space, name)
+    assert count(3) == before
 
 
 def settings_form(space: Space) -> dict[str, str]:
