@@ -166,7 +166,9 @@ def test_question_sets_are_evaluated_beside_it(owner_client, teammate_client, sp
 def test_the_comparison_opens(owner_client, space, asked, draft) -> None:
     found = run(space, draft)
     html = html_of(owner_client, f"/backtests/{found.pk}/")
-    for address in set(re.findall(r'href="(/assemblies/\d+/what-if/[^"]*)"', html)):
+    addresses = set(re.findall(r'href="(/assemblies/\d+/what-if/[^"]*)"', html))
+    assert len(addresses) == found.rows.count() == 4
+    for address in addresses:
         row = found.rows.get(assembly_id=re.search(r"\d+", address).group())
         assert f"{row.tokens_before} → {row.tokens_after}" in html_of(owner_client, address)
 
