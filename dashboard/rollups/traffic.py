@@ -80,6 +80,12 @@ class Traffic:
     def dollars(self) -> float | None:
         return self.cost if self.priced else None
 
+    def __add__(self, other: "Traffic") -> "Traffic":
+        names = [field.name for field in fields(self) if field.name != "added"]
+        counted: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        vectors = [added for added in (self.added, other.added) if added is not None]
+        return Traffic(**counted, added=np.sum(vectors, axis=0) if vectors else None)
+
     def added_ms(self, share: float) -> float | None:
         return None if self.added is None else ASSEMBLY_MS.percentile(self.added.tolist(), share)
 
@@ -187,6 +193,8 @@ HOLDS = {
     "failed": "t.failed > 0",
     "reported": "t.with_cached > 0",
     "not": "t.with_cached < t.requests",
+    # Rollups keep the number of a key that is deleted.
+    "keyless": "NOT EXISTS (SELECT FROM contextopt_apikey k WHERE k.id = t.key_id)",
 }
 _QUARTERS = """
 SELECT DISTINCT t.start FROM dashboard_trafficquarter t

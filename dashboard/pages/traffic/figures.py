@@ -209,12 +209,21 @@ def build_groups(
             "slug": "keys",
             "title": "By key",
             "rows": rows(
-                "key", groups.by["key_id"],
+                "key", _merge_deleted(groups.by["key_id"], keys),
                 lambda pk: (str(pk), keys[pk], "") if pk in keys else (NONE, "A deleted key", ""),
             ),
         },
         {"slug": "spaces", "title": "By space", "rows": rows("space", groups.by["space_id"], show_space)},
     ]  # fmt: skip
+
+
+def _merge_deleted(found: list[tuple[Any, Traffic]], keys: Mapping[int, str]) -> list[tuple[Any, Traffic]]:
+    """Put the prompts of all deleted keys into one group."""
+    rows = [(pk, traffic) for pk, traffic in found if pk in keys]
+    deleted = [traffic for pk, traffic in found if pk not in keys]
+    if deleted:
+        rows.append((None, sum(deleted, Traffic())))
+    return sorted(rows, key=lambda row: -row[1].requests)
 
 
 def _row(links: Links, field: str, traffic: Traffic, value: str, name: str, about: str) -> GroupRow:

@@ -7,6 +7,7 @@ from django import forms
 from django.db.models import Q, QuerySet
 
 from contextopt.gateway.models import GatewayRequest, Mode, Outcome, Reason
+from contextopt.inputs import read_digits
 from contextopt.limits import MODEL_MAX
 from contextopt.models import ApiKey, Team
 from dashboard.kit.filters import MomentField, PeriodForm, SpaceFilterForm
@@ -35,6 +36,7 @@ CONDITIONS = {
     "failed": ~Q(outcome=Outcome.ANSWERED) | Q(status_code__gte=400),
     "reported": Q(cached_tokens__isnull=False),
     "not": Q(cached_tokens__isnull=True),
+    "keyless": Q(api_key=None),
 }
 _COLUMNS = {"key_id": "api_key"}
 
@@ -53,7 +55,10 @@ class _Narrowed(SpaceFilterForm):
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data, team=team)
         keys = ApiKey.objects.filter(team=team).order_by("-id")
-        self.team_keys = dict(keys.values_list("pk", "name")[:KEYS_OFFERED])
+        offered_keys = Q(pk__in=keys.values("pk")[:KEYS_OFFERED]) | Q(
+            pk=read_digits(self.data.get("key", ""))
+        )
+        self.team_keys = dict(keys.filter(offered_keys).values_list("pk", "name"))
         offered = [(str(pk), name) for pk, name in self.team_keys.items()]
         cast(forms.ChoiceField, self.fields["key"]).choices = [("", "All keys"), *offered]
 
@@ -135,15 +140,16 @@ class PromptsForm(_Narrowed):
             found["model"] = "" if given["model"] == NONE else given["model"]
         if given["space"]:
             found["space_id"] = None if given["space"] == NONE else self.space_id
-        if given["key"]:
-            found["key_id"] = None if given["key"] == NONE else self.key_id
+        if given["key"] and given["key"] != NONE:
+            found["key_id"] = self.key_id
         return found
 
     def _holds(self) -> list[str]:
         given = self.cleaned_data
         # Broken-off requests count as failed, so quarters without failures can be skipped.
         failed = "failed" if given["outcome"] not in {"", Outcome.ANSWERED} else ""
-        return [name for name in (given["context"], given["cached"], failed) if name]
+        keyless = "keyless" if given["key"] == NONE else ""
+        return [name for name in (given["context"], given["cached"], failed, keyless) if name]
 
     def _outcome(self) -> str:
         outcome: str = self.cleaned_data["outcome"]

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.inputs import read_digits
-from contextopt.models import Space
+from contextopt.models import ApiKey, Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.charts.columns import stream_columns
 from dashboard.kit.gateway import describe_gateway
@@ -90,7 +90,7 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
         **found,
         "tiles": build_tiles(total, before, links),
         "effects": describe_effects(groups, links),
-        "groups": build_groups(groups, links, _spaces_of(groups, form), form.team_keys),
+        "groups": build_groups(groups, links, _spaces_of(groups, form), _keys_of(groups, form)),
         "reasons": build_reasons(groups, links),
         "panels": [chart.panel(period, data.points, urls) for chart in TRAFFIC_CHARTS.values()],
         "charts": {slug: chart.build(data).to_plotly_json() for slug, chart in TRAFFIC_CHARTS.items()},
@@ -103,6 +103,12 @@ def _spaces_of(groups: Groups, form: TrafficForm) -> dict[int, Space]:
     offered = {space.pk: space for space in form.spaces.values()}
     others = [pk for pk, _ in groups.by["space_id"] if pk and pk not in offered]
     return offered | Space.objects.in_bulk(others)
+
+
+def _keys_of(groups: Groups, form: TrafficForm) -> dict[int, str]:
+    """Return the names of the prompts' keys that still exist, as for spaces."""
+    others = [pk for pk, _ in groups.by["key_id"] if pk and pk not in form.team_keys]
+    return form.team_keys | {key.pk: key.name for key in ApiKey.objects.in_bulk(others).values()}
 
 
 def _policies(form: TrafficForm) -> list[tuple[Space, GatewayPolicy]]:

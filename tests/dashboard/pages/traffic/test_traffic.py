@@ -257,6 +257,21 @@ def test_polling_stops_after_an_hour(owner_client, space):
     assert b"data-live" not in response.content
 
 
+def test_keys_are_named_however_many_there_are(owner_client, team, space, monkeypatch):
+    monkeypatch.setattr("dashboard.pages.traffic.filters.KEYS_OFFERED", 1)
+    old, gone, other, _ = [factories.make_key(team, name=name)[0] for name in ("old", "a", "b", "new")]
+    for key in (old, gone, other):
+        make(space, api_key=key)
+    gone.delete()
+    other.delete()
+    html = html_of(owner_client, URL)
+    keys = html.split(">By key<")[1].split("</table>")[0]
+    assert (keys.count(">old<"), keys.count(">A deleted key<")) == (1, 1)
+    assert rows(html_of(owner_client, PROMPTS, key="-")) == 2
+    chosen = html_of(owner_client, URL, key=str(old.pk))
+    assert f'<option value="{old.pk}" selected' in chosen and ">By key<" in chosen
+
+
 @pytest.mark.parametrize("url", [URL, PROMPTS])
 def test_the_number_of_queries_does_not_grow(owner_client, team, space, url, django_assert_max_num_queries):
     for number in range(20):
