@@ -31,6 +31,7 @@ def test_a_hit_its_passage_and_its_reasons(owner_client: Client, space: Space) -
     assert "<mark>Workers</mark>" in html
     assert "<b>" not in html
     assert "&amp; more" in html
+    assert 'role="status">1 result<' in html
     assert "Number 1 by its words (BM25)." in html
     assert "Not embedded yet." in html
     assert Record.objects.get(pk=record.pk).view_count == 0
