@@ -36,8 +36,9 @@ def seen_in(html: str) -> dict[str, str]:
 
 
 def squeezed(html: str) -> str:
-    """Return the HTML without white space between its elements."""
-    return re.sub(r">\s+<", "><", html)
+    """Return the HTML with each tag on one line, and no line breaks or white space between elements."""
+    html = re.sub(r"<\w[^<>]*>", lambda tag: " ".join(tag[0].split()).replace(" >", ">"), html)
+    return re.sub(r">\s+<", "><", re.sub(r"\s*\n\s*(?=<)|(?<=>)\s*\n\s*", "", html))
 
 
 @pytest.fixture

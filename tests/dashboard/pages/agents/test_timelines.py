@@ -18,7 +18,7 @@ from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
 from tests import factories
 from tests.contextopt.agents.timeline.journeys import read_account, travel
-from tests.dashboard.conftest import html_of
+from tests.dashboard.conftest import html_of, squeezed
 
 
 def timeline_of(client: Client, task: Task, query: str = "") -> str:
@@ -36,7 +36,8 @@ def task(team: Team) -> Task:
 
 def test_the_account_and_the_events(owner_client: Client, task: Task) -> None:
     account, html = read_account(task), timeline_of(owner_client, task)
-    assert f'id="sent">{account.compared_tokens:,}<small> sent instead of {account.full_tokens:,}<' in html
+    sent = f'id="sent">{account.compared_tokens:,}<small>sent instead of {account.full_tokens:,}<'
+    assert sent in squeezed(html)
     assert f"{account.saved_tokens:,} tokens saved" in html
     assert f"{account.compared} of {account.assemblies} compared" in html
     assert kinds_in(html) == [
@@ -64,12 +65,12 @@ def test_what_was_not_compared_stands_apart(owner_client: Client, task: Task) ->
     payload.save(force_insert=True)
     account, html = read_account(task), timeline_of(owner_client, task)
     assert account.uncompared_tokens == more
-    compared = f"{account.compared_tokens:,}<small> sent instead of {account.full_tokens:,}"
-    assert f'id="sent">{compared}; {more:,} more could not be compared' in html
+    compared = f"{account.compared_tokens:,}<small>sent instead of {account.full_tokens:,}"
+    assert f'id="sent">{compared}; {more:,} more could not be compared' in squeezed(html)
     analysis = read_phase_accounts(task)[HandoffPhase.ANALYSIS]
-    words = f'{analysis.compared_tokens:,} <span class="faint">of {analysis.full_tokens:,}'
-    assert f"{words} · +{more:,} not compared" in html
-    assert f"Not compared {more:,}</li>" in html
+    words = f'{analysis.compared_tokens:,} <span class="faint"> of {analysis.full_tokens:,}'
+    assert f"{words} · +{more:,} not compared" in " ".join(html.split())
+    assert f"Not compared {more:,}</li>" in squeezed(html)
 
 
 def test_the_account_as_text(owner_client: Client, task: Task) -> None:

@@ -12,7 +12,7 @@ from dashboard.pages.assemblies import rows as rows_module
 from dashboard.pages.assemblies.rows import SORTED_ROWS, read_list
 from dashboard.pages.overview.charts import CHARTS
 from tests import factories
-from tests.dashboard.conftest import html_of
+from tests.dashboard.conftest import html_of, squeezed
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW
 
@@ -71,7 +71,7 @@ def test_pages_of_an_order_lose_and_repeat_nothing(owner_client: Client, space: 
     while query:
         html = owner_client.get(f"{LIST}?{query}").content.decode()
         seen += map(int, re.findall(r"data-row href=\"/assemblies/(\d+)/", html))
-        found = re.search(r'href="\?([^"]*)">More<', html)
+        found = re.search(r'href="\?([^"]*)">More<', squeezed(html))
         query = unescape(found[1]) if found else ""
     times = [Assembly.objects.get(pk=pk).assembly_ms for pk in seen]
     assert len(set(seen)) == 120
@@ -161,7 +161,7 @@ def test_a_search_goes_on_where_it_stopped(owner_client: Client, contexts, monke
     html = html_of(owner_client, f"{LIST}?words=zebra")
     assert "None of the" in html
     seen = []
-    while found := re.search(r'href="\?([^"]*)">Search older<', html):
+    while found := re.search(r'href="\?([^"]*)">Search older<', squeezed(html)):
         html = html_of(owner_client, f"{LIST}?{unescape(found[1])}")
         seen += re.findall(r"data-row href=\"/assemblies/(\d+)/", html)
         assert "Searched back to" in html or "Search older" not in html

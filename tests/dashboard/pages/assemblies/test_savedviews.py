@@ -9,7 +9,7 @@ from contextopt.models import Role, Space, Team, User
 from dashboard.kit.savedviews import VIEWS_MAX, save_view
 from dashboard.models import SavedView
 from tests import factories
-from tests.dashboard.conftest import HTMX, log_in
+from tests.dashboard.conftest import HTMX, log_in, squeezed
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW
 
@@ -49,7 +49,7 @@ def test_a_refused_export_offers_the_filters_and_views(
     make_view(team, teammate)
     refused = teammate_client.get("/assemblies.csv?stage=9&kind=phase")
     assert refused.status_code == 400
-    page = refused.content.decode()
+    page = squeezed(refused.content.decode())
     assert 'href="?stage=9" id="chip-1">Kind: <strong>Phase filter</strong>' in page
     assert '<a class="link" href="/assemblies/?stage=4">Mine</a>' in page
     assert 'role="alert"' in page

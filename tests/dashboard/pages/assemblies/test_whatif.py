@@ -13,7 +13,7 @@ from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConf
 from contextopt.spaces.configs import activate_config, publish_settings
 from dashboard.kit.formats import money
 from dashboard.pages.assemblies.sidebyside import align
-from tests.dashboard.conftest import html_of
+from tests.dashboard.conftest import html_of, squeezed
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.recomputed import make_searchable
 
@@ -56,7 +56,7 @@ def test_both_sides_show_placement_and_cost(owner_client: Client, space: Space, 
     make_assembly(space, placement="system", max_records=10, **request)
     second = make_assembly(space, placement="system", max_records=10, history_tokens=100, **request)
     row = Assembly.objects.get(pk=second.id)
-    html = html_of(owner_client, url_of(row.pk, "max_records=4"))
+    html = squeezed(html_of(owner_client, url_of(row.pk, "max_records=4")))
     assert "<dt>Placement</dt><dd>System prompt" in html
     # The last prompt under the same settings shares the smaller context, so it is read from the cache too.
     again = re.search(r"<dt>Prompt, cached</dt><dd>([\d,]+), ([\d,]+) → ([\d,]+), ([\d,]+)</dd>", html)

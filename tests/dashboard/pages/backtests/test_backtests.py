@@ -19,7 +19,7 @@ from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest, BacktestRow, QuestionSet
 from memory.questions.sets import set_minimum
-from tests.dashboard.conftest import HTMX, html_of
+from tests.dashboard.conftest import HTMX, html_of, squeezed
 from tests.memory.backtests.conftest import ask, ask_all, asked, draft, make_draft, talk
 from tests.memory.questions.conftest import make_questions
 
@@ -148,7 +148,7 @@ def test_question_sets_are_evaluated_beside_it(owner_client, teammate_client, sp
     form = page.partition(f'<form hx-post="{address}"')[2].partition("</form>")[0]
     assert "csrfmiddlewaretoken" in form and f"Evaluate v{draft.version}" in form
     owner_client.post(address, headers=HTMX)
-    shown = html_of(owner_client, address)
+    shown = " ".join(html_of(owner_client, address).split())
     by_version = {each.config_version: each for each in questions.evaluations.done()}
     active, proposed = (by_version[version] for version in (1, draft.version))
     assert f"{percent(active.recall, 1)} → <strong>{percent(proposed.recall, 1)}</strong>" in shown
@@ -211,7 +211,7 @@ def test_a_running_backtest_polls_and_ends(owner_client, space, talk, draft) -> 
     assert "0 of 12 contexts computed" in html
     assert 'hx-trigger="every 1s"' in html
     poll = owner_client.get(url, headers={**HTMX, "HX-Target": "progress"})
-    assert poll.content.decode().lstrip().startswith('<div id="progress"')
+    assert squeezed(poll.content.decode()).startswith('<div id="progress"')
     BACKTESTS.complete(found)
     ended = owner_client.get(url, headers={**HTMX, "HX-Target": "progress"})
     assert ended["HX-Refresh"] == "true"

@@ -14,7 +14,7 @@ from memory.models import Evaluation, QuestionSet, Vote
 from memory.questions.evaluations import settings_key
 from memory.questions.sets import create_set
 from tests import factories
-from tests.dashboard.conftest import html_of
+from tests.dashboard.conftest import html_of, squeezed
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.pages.overview.test_overview import tile_of
 from tests.factories import NOW
@@ -87,7 +87,7 @@ def test_without_agents_there_is_no_card_of_theirs(owner_client: Client, logged:
 
 def test_each_filter_in_force_is_a_chip_that_takes_it_away(owner_client: Client, logged: Space) -> None:
     log_row(logged, NOW - timedelta(minutes=1), model="<b>gpt</b>")
-    html = html_of(owner_client, "/?range=7d&space=support&model=%3Cb%3Egpt%3C/b%3E")
+    html = squeezed(html_of(owner_client, "/?range=7d&space=support&model=%3Cb%3Egpt%3C/b%3E"))
     assert "Space: <strong>Support notes</strong>" in html
     assert "Model: <strong>&lt;b&gt;gpt&lt;/b&gt;</strong>" in html
     chips = [unescape(part.split('"')[0]) for part in html.split('<a class="chip on" href="')[1:]]

@@ -183,7 +183,9 @@ def test_a_remedy_with_a_number_does_what_it_says(
     if setting == "context_tokens":
         publish_config(space=space, data=ConfigIn(context_tokens=10), created_by="ann")
     html = html_of(editor_client, "/spaces/support/preview/")
-    form = re.search(r'<form method="post" action="/spaces/support/settings/remedy">.*?</form>', html)
+    form = re.search(
+        r'<form method="post" action="/spaces/support/settings/remedy">.*?</form>', html, re.DOTALL
+    )
     assert form is not None
     fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[0]))
     editor_client.post(REMEDY, fields)

@@ -101,7 +101,9 @@ def outcomes(client: Client, record: Record) -> list[tuple[str, str]]:
     """Return the listed assemblies with the record's outcome in each, and the question."""
     html = client.get(url_of(record)).content.decode()
     cells = re.findall(r'href="/assemblies/(\d+)/">.*?<td class="words">(.*?)<br>(.*?)</td>', html, re.DOTALL)
-    return [(number, strip_tags(f"{outcome}; {question}")) for number, outcome, question in cells]
+    return [
+        (number, "; ".join(" ".join(strip_tags(each).split()) for each in both)) for number, *both in cells
+    ]
 
 
 def test_a_record_lists_the_assemblies_that_kept_or_dropped_it(
