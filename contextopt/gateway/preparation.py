@@ -25,7 +25,7 @@ from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.insertion import splice
 from contextopt.gateway.log import until_answered
 from contextopt.gateway.models import Mode, Reason
-from contextopt.gateway.protocols.prompts import Prompt, TooManyValuesError, UnreadablePromptError
+from contextopt.gateway.protocols.prompts import Prompt, TooLargeError, UnreadablePromptError
 from contextopt.gateway.protocols.reading import read_prompt
 from contextopt.gateway.relay import has_upstream
 from contextopt.gateway.threads import in_thread
@@ -93,7 +93,7 @@ class Preparation:
         except TimeoutError:
             exchange.reason = Reason.TIMEOUT
             return body
-        except TooManyValuesError:
+        except TooLargeError:
             exchange.reason = Reason.TOO_LARGE
             return body
         except UnreadablePromptError:

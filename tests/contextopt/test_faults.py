@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from contextopt.agents.handoffs.inputs import FindingIn
@@ -21,7 +23,7 @@ from contextopt.spaces.importing.jsonl import read_jsonl
 from contextopt.spaces.importing.lines import Lines
 from contextopt.spaces.importing.rows import Rejection
 from contextopt.spaces.inputs import RecordIn
-from contextopt.strictjson import DuplicateKey, check_keys, has_more_values, read_json
+from contextopt.strictjson import DuplicateKey, check_keys, has_more_values, read_json, string_end
 from memory.memories.inputs import MemoryIn, RatingIn
 from memory.search.inputs import SearchIn
 from memory.strategies.inputs import CompletionIn
@@ -198,6 +200,14 @@ def test_values_are_counted_without_those_in_strings(text: str, count: int) -> N
 def test_counting_values_takes_one_pass(part: bytes) -> None:
     with within(2):
         has_more_values(part * 3_000_000, 500_000)
+
+
+@given(st.text('"\\\\a', max_size=30), st.integers(0, 9))
+def test_strings_end_at_their_quote(text: str, start: int) -> None:
+    body = b'"' * (start + 1) + text.encode()
+    expected = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)').match(body, start)
+    assert expected is not None
+    assert string_end(body, start) == expected.end()
 
 
 def test_strings_count_as_values() -> None:

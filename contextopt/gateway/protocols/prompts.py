@@ -20,8 +20,8 @@ class UnreadablePromptError(Exception):
     """The request is not the protocol's JSON. It passes as it is."""
 
 
-class TooManyValuesError(Exception):
-    """The request has so many values that reading it would take too long. It passes as it is."""
+class TooLargeError(Exception):
+    """The request has so many values, or so much text, that reading takes too long. It passes as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Reads prompts of the three protocols from their JSON, byte positions included."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,20 +10,26 @@ from contextopt.gateway.protocols.prompts import (
     Item,
     Prompt,
     Slot,
-    TooManyValuesError,
+    TooLargeError,
     Turn,
     UnreadablePromptError,
     as_json,
     as_text,
     text_in,
 )
-from contextopt.gateway.protocols.spans import Span, elements, members, whole
-from contextopt.strictjson import has_more_values
+from contextopt.gateway.protocols.spans import Place, find_places
+from contextopt.strictjson import has_more_values, string_end
 
 type Reader = Callable[[bytes], Prompt]
 
 # Reading so many takes up to 150 ms, depending on what they are.
 VALUES_MAX = 30_000
+# No model reads more. Parsing it holds up the streams, and counting its tokens takes seconds.
+TEXT_MAX_BYTES = 8 * 2**20
+# A long string that begins without spaces, escapes and non-ASCII characters is an image or a file.
+_FILE = re.compile(rb'"[!#-\[\]-~]{1000}')
+# The request, its messages, each of them, and its parts.
+DEPTH = 4
 INSTRUCTING = frozenset({"system", "developer"})
 TEXT_PARTS = frozenset({"text", "input_text"})
 SYSTEM_GAP = "\n\n"
@@ -30,97 +37,108 @@ SYSTEM_GAP = "\n\n"
 
 def read_chat(body: bytes) -> Prompt:
     """Read a request of /v1/chat/completions. Raises: UnreadablePromptError."""
-    request, places = _parse(body)
-    spans, said = _list(body, places, request, "messages")
-    items = [_chat_item(span, value) for span, value in zip(spans, said, strict=True)]
-    turns = _turns(body, spans, said, part="text")
+    request, root = _parse(body)
+    places, said = _list(root, request, "messages")
+    items = [_chat_item(place, value) for place, value in zip(places, said, strict=True)]
+    turns = _turns(places, said, part="text")
     slot: Slot | None = None
     instructing = [number for number, item in enumerate(items) if item.is_system]
     if instructing:
         last = instructing[-1]
-        slot = _message_slot(spans[last].end, said[last]["role"], is_after=True)
-    elif spans:
-        slot = _message_slot(spans[0].start, "system", is_after=False)
+        slot = _message_slot(places[last].end, said[last]["role"], is_after=True)
+    elif places:
+        slot = _message_slot(places[0].start, "system", is_after=False)
     return _prompt(request, "", slot, items, turns)
 
 
-def _chat_item(span: Span, value: Any) -> Item:
+def _chat_item(place: Place, value: Any) -> Item:
     role = _field(value, "role")
-    return Item(span, text_in(value), role in INSTRUCTING, role in {"tool", "function"})
+    return Item(place.span, text_in(value), role in INSTRUCTING, role in {"tool", "function"})
 
 
 def read_responses(body: bytes) -> Prompt:
     """Read a request of /v1/responses. Raises: UnreadablePromptError."""
-    request, places = _parse(body)
+    request, root = _parse(body)
     system = as_text(request.get("instructions"))
     continues = bool(request.get("previous_response_id") or request.get("conversation"))
     given = request.get("input")
+    places: Sequence[Place] = ()
     if isinstance(given, str):
-        span = places["input"]
-        items, spans = [Item(span, given)], [span]
-        turns = [Turn(given, Slot(span.start + 1), 0)] if given.strip() else []
-        is_list = False
+        place = root.members["input"]
+        items = [Item(place.span, given)]
+        turns = [Turn(given, Slot(place.start + 1), 0)] if given.strip() else []
     else:
-        spans, said = _list(body, places, request, "input")
-        items = [_responses_item(span, value) for span, value in zip(spans, said, strict=True)]
-        turns, is_list = _turns(body, spans, said, part="input_text"), True
-    slot = _field_slot(body, places, "instructions")
-    if slot is None and is_list and spans:
-        slot = _message_slot(spans[0].start, "developer", is_after=False)
+        places, said = _list(root, request, "input")
+        items = [_responses_item(place, value) for place, value in zip(places, said, strict=True)]
+        turns = _turns(places, said, part="input_text")
+    slot = _field_slot(body, root, "instructions")
+    if slot is None and places:
+        slot = _message_slot(places[0].start, "developer", is_after=False)
     return _prompt(request, system, slot, items, turns, continues=continues)
 
 
-def _responses_item(span: Span, value: Any) -> Item:
+def _responses_item(place: Place, value: Any) -> Item:
     is_result = _field(value, "type").endswith("_output")
-    return Item(span, text_in(value), _field(value, "role") in INSTRUCTING, is_result)
+    return Item(place.span, text_in(value), _field(value, "role") in INSTRUCTING, is_result)
 
 
 def read_messages(body: bytes) -> Prompt:
     """Read a request of /v1/messages. Raises: UnreadablePromptError."""
-    request, places = _parse(body)
-    spans, said = _list(body, places, request, "messages")
-    items = [_messages_item(span, value) for span, value in zip(spans, said, strict=True)]
-    turns = _turns(body, spans, said, part="text")
-    slot = _field_slot(body, places, "system")
+    request, root = _parse(body)
+    places, said = _list(root, request, "messages")
+    items = [_messages_item(place, value) for place, value in zip(places, said, strict=True)]
+    turns = _turns(places, said, part="text")
+    slot = _field_slot(body, root, "system")
     if isinstance(request.get("system"), list):
-        slot = _last_part_slot(body, places["system"])
+        slot = _last_part_slot(root.members["system"])
     return _prompt(request, text_in(request.get("system")), slot, items, turns)
 
 
-def _messages_item(span: Span, value: Any) -> Item:
+def _messages_item(place: Place, value: Any) -> Item:
     content = value.get("content") if isinstance(value, dict) else None
     parts = content if isinstance(content, list) else []
     is_result = any(_field(part, "type") == "tool_result" for part in parts)
-    return Item(span, text_in(value), is_tool_result=is_result)
+    return Item(place.span, text_in(value), is_tool_result=is_result)
 
 
 READERS: Mapping[str, Reader] = {"chat": read_chat, "responses": read_responses, "messages": read_messages}
 
 
 def read_prompt(protocol: str, body: bytes) -> Prompt:
-    """Read a request of any protocol. Raises: UnreadablePromptError, TooManyValuesError."""
-    if has_more_values(body, VALUES_MAX):
-        raise TooManyValuesError
+    """Read a request of any protocol. Raises: UnreadablePromptError, TooLargeError."""
+    if has_more_values(body, VALUES_MAX) or has_more_text(body, TEXT_MAX_BYTES):
+        raise TooLargeError
     return READERS[protocol](body)
 
 
-def _parse(body: bytes) -> tuple[dict[str, Any], dict[str, Span]]:
+def has_more_text(body: bytes, most: int) -> bool:
+    """Tell whether a request has more bytes than `most`, without those of images and files."""
+    at = in_files = 0
+    while len(body) - in_files > most:
+        start = body.find(b'"', at)
+        if start < 0 or at - in_files > most:
+            return True
+        at = string_end(body, start)
+        if _FILE.match(body, start):
+            in_files += at - start
+    return False
+
+
+def _parse(body: bytes) -> tuple[dict[str, Any], Place]:
     try:
         request = from_json(body)
     except ValueError as error:
         raise UnreadablePromptError("is not JSON") from error
     if not isinstance(request, dict):
         raise UnreadablePromptError("is not a JSON object")
-    return request, members(body, whole(body))
+    return request, find_places(body, DEPTH)
 
 
-def _list(
-    body: bytes, places: Mapping[str, Span], request: Mapping[str, Any], name: str
-) -> tuple[list[Span], list[Any]]:
+def _list(root: Place, request: Mapping[str, Any], name: str) -> tuple[Sequence[Place], list[Any]]:
     value = request.get(name)
     if not isinstance(value, list):
         raise UnreadablePromptError(f"has no list {name}")
-    return elements(body, places[name]), value
+    return root.members[name].elements, value
 
 
 def _prompt(
@@ -144,24 +162,24 @@ def _prompt(
     )
 
 
-def _turns(body: bytes, spans: Sequence[Span], said: Sequence[Any], *, part: str) -> list[Turn]:
+def _turns(places: Sequence[Place], said: Sequence[Any], *, part: str) -> list[Turn]:
     """Return the user's texts, with the last one of each message that has several."""
     found = []
-    for number, (span, value) in enumerate(zip(spans, said, strict=True)):
+    for number, (place, value) in enumerate(zip(places, said, strict=True)):
         if _field(value, "role") == "user" and "content" in value:
-            turn = _turn(body, members(body, span)["content"], value["content"], number, part)
+            turn = _turn(place.members["content"], value["content"], number, part)
             found += [turn] if turn else []
     return found
 
 
-def _turn(body: bytes, place: Span, content: Any, item: int, part: str) -> Turn | None:
+def _turn(place: Place, content: Any, item: int, part: str) -> Turn | None:
     if isinstance(content, str):
         return Turn(content, Slot(place.start + 1), item) if content.strip() else None
     parts = content if isinstance(content, list) else []
     for number in reversed(range(len(parts))):
         text = _part_text(parts[number])
         if text.strip():
-            at = elements(body, place)[number].start
+            at = place.elements[number].start
             return Turn(text, Slot(at, b'{"type":"%s","text":"' % part.encode(), b'"},'), item)
     return None
 
@@ -180,20 +198,19 @@ def _message_slot(at: int, role: str, *, is_after: bool) -> Slot:
     return Slot(at, start + b'{"role":"%s","content":"' % role.encode(), end)
 
 
-def _field_slot(body: bytes, places: Mapping[str, Span], name: str) -> Slot | None:
+def _field_slot(body: bytes, root: Place, name: str) -> Slot | None:
     """Return the slot at the end of a field's string, or for the whole field if it is missing."""
-    place = places.get(name)
+    place = root.members.get(name)
     if place is None:
-        first = whole(body).start + 1
-        comma = b"," if places else b""
-        return Slot(first, b'"%s":"' % name.encode(), b'"' + comma)
+        comma = b"," if root.members else b""
+        return Slot(root.start + 1, b'"%s":"' % name.encode(), b'"' + comma)
     if body[place.start] != ord('"'):
         return None
     return Slot(place.end - 1, gap=SYSTEM_GAP if place.end - place.start > 2 else "")
 
 
-def _last_part_slot(body: bytes, place: Span) -> Slot:
-    parts = elements(body, place)
+def _last_part_slot(place: Place) -> Slot:
+    parts = place.elements
     comma = b"," if parts else b""
     at = parts[-1].end if parts else place.start + 1
     return Slot(at, comma + b'{"type":"text","text":"', b'"}')

@@ -251,11 +251,15 @@ def test_compressed_and_large_requests_pass_unread(caller: Caller, upstream: Ups
     assert [row.reason for row in caller.logged(3)] == ["compressed", "too_large", "too_large"]
 
 
-def test_what_takes_long_to_read_passes(caller: Caller, upstream: Upstream) -> None:
+def test_large_images_are_read_but_not_as_much_text(caller: Caller, upstream: Upstream) -> None:
     upstream.respond = lambda _: whole(chat_answer())
-    body = json.dumps({"model": "m", "messages": said("\n" * 15_000_000)}).encode()
-    assert caller.send("/v1/chat/completions", body, {}).headers["x-contextopt-status"] == "timeout"
-    assert upstream.got[-1].body == body
+    url = {"url": "data:image/png;base64," + "A" * 30_000_000}
+    parts = [{"type": "image_url", "image_url": url}, {"type": "text", "text": "Why?"}]
+    for content, status in ((parts, "audit"), ("\n" * 15_000_000, "too_large")):
+        request = {"model": "m", "messages": [{"role": "user", "content": content}]}
+        body = json.dumps(request).encode()
+        assert caller.send("/v1/chat/completions", body, {}).headers["x-contextopt-status"] == status
+        assert upstream.got[-1].body == body
 
 
 @pytest.mark.parametrize("times", [32_900, 1_300_000])

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.gateway.insertion import cut_history, cut_spans, frame_block, splice
-from contextopt.gateway.protocols.prompts import Prompt, Slot, Splice, UnreadablePromptError
-from contextopt.gateway.protocols.reading import READERS
-from contextopt.gateway.protocols.spans import Span, elements, members, whole
+from contextopt.gateway.protocols.prompts import Prompt, Slot, Splice, TooLargeError, UnreadablePromptError
+from contextopt.gateway.protocols.reading import READERS, read_prompt
+from contextopt.gateway.protocols.spans import Place, find_places
 
 BLOCK = 'Space: Support\n\n- [note] Queue "stuck" \\ \u2028 ✓ (2026-03-02)\n'
 
@@ -83,25 +83,36 @@ def take_out(body: bytes, splices: list[Splice]) -> bytes:
 @given(json_values, indents, st.booleans())
 def test_spans_are_those_of_the_values(value: Any, indent: int | None, is_ascii: bool) -> None:
     body = f"  {json.dumps(value, indent=indent, ensure_ascii=is_ascii)} ".encode()
-    _compare(body, whole(body), value)
+    for depth in range(4):
+        _compare(body, find_places(body, depth), value, depth)
 
 
-def _compare(body: bytes, span: Span, value: Any) -> None:
-    assert json.loads(span.of(body)) == value
-    if isinstance(value, dict):
-        places = members(body, span)
-        assert places.keys() == value.keys()
+def _compare(body: bytes, place: Place, value: Any, depth: int) -> None:
+    assert json.loads(body[place.start : place.end]) == value
+    if depth and isinstance(value, dict):
+        assert place.members.keys() == value.keys()
         for name, inner in value.items():
-            _compare(body, places[name], inner)
-    elif isinstance(value, list):
-        for place, inner in zip(elements(body, span), value, strict=True):
-            _compare(body, place, inner)
+            _compare(body, place.members[name], inner, depth - 1)
+    elif depth and isinstance(value, list):
+        for inside, inner in zip(place.elements, value, strict=True):
+            _compare(body, inside, inner, depth - 1)
+    else:
+        assert not place.members
+        assert not place.elements
+
+
+@pytest.mark.parametrize("long", ["x" * 5_000, '\\"' * 2_000, "\\" * 2_001, '"]' * 201, "ø\n" * 1_001])
+def test_places_behind_long_strings(long: str) -> None:
+    value = [{long: [[long, {"a": long}, "b"], long]}, ["]"] * 500, 1]
+    body = json.dumps(value).encode()
+    for depth in range(5):
+        _compare(body, find_places(body, depth), value, depth)
 
 
 def test_the_last_of_a_repeated_name_counts() -> None:
     body = b'{"a": 1, "\\u0061": {"b": "]}\\""}, "c": []}'
-    places = members(body, whole(body))
-    assert (places["a"].of(body), places["c"].of(body)) == (b'{"b": "]}\\""}', b"[]")
+    found = [body[place.start : place.end] for place in find_places(body, 1).members.values()]
+    assert found == [b'{"b": "]}\\""}', b"[]"]
 
 
 @pytest.mark.parametrize("protocol", requests)
@@ -236,6 +247,21 @@ def test_roles_and_types_that_are_no_texts(protocol: str, odd: Any) -> None:
 def test_other_bytes_are_unreadable(body: bytes) -> None:
     with pytest.raises(UnreadablePromptError):
         READERS["chat"](body)
+
+
+@pytest.mark.parametrize(
+    ("part", "is_read"),
+    [("A" * 1_000, True), ("word " * 200, False), ("A\n" * 500, False), ("語" * 500, False)],
+)
+def test_images_and_files_are_no_text(part: str, is_read: bool) -> None:
+    parts = [{"type": "text", "text": "Q"}, {"type": "image_url", "image_url": {"url": part * 5_000}}]
+    request = {"messages": [{"role": "user", "content": parts}]}
+    body = json.dumps(request, ensure_ascii=False).encode() + b" " * 4_000_000
+    if is_read:
+        assert read_prompt("chat", body).turns[0].text == "Q"
+    else:
+        with pytest.raises(TooLargeError):
+            read_prompt("chat", body)
 
 
 def test_deep_nesting_is_no_fault() -> None:
