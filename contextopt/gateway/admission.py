@@ -38,6 +38,9 @@ PATIENCE_SECONDS = 0.25
 REMEMBERED_MAX = 10_000
 THREADS = 4
 NONE: Literal[""] = ""
+SLUG_MAX = 64
+UNKNOWN = "?"
+"""Stands for slugs that no space can have, and for a key's latest slug of no space."""
 
 type NoReason = Literal[""]
 type RefusalKind = Literal["unauthenticated", "forbidden", "too_many", "unavailable"]
@@ -67,6 +70,7 @@ class Admission:
 
 @dataclass(slots=True)
 class _Remembered:
+    slug: str
     admission: Admission
     checked_at: float
 
@@ -87,7 +91,7 @@ class Gate:
         """
         if not secret or len(secret) > KEY_MAX:
             raise Refused("unauthenticated", 401, "Send a Contextopt API key in the header X-Contextopt-Key.")
-        found = await self._find(hash_key(secret), slug)
+        found = await self._find(hash_key(secret), slug if len(slug) <= SLUG_MAX else UNKNOWN)
         if found is None:
             raise await self._wrong_key(address())
         _check_use(found.key)
@@ -99,7 +103,7 @@ class Gate:
         A check that is slow or fails leaves a remembered one valid until its grace ends.
         """
         asked = (secret_hash, slug)
-        known = self._known.get(asked)
+        known = self._remembered(secret_hash, slug)
         now = time.monotonic()
         if known is not None and now - known.checked_at < FRESH_SECONDS:
             return known.admission
@@ -111,6 +115,10 @@ class Gate:
         if known is not None and has_grace and not known.admission.key.is_expired:
             return known.admission
         raise Refused("unavailable", 503, "The database cannot be reached to check the key.", 5)
+
+    def _remembered(self, secret_hash: str, slug: str) -> _Remembered | None:
+        known = self._known.get((secret_hash, slug)) or self._known.get((secret_hash, UNKNOWN))
+        return known if known is not None and known.slug == slug else None
 
     def _start_check(self, asked: tuple[str, str]) -> asyncio.Task[Admission | None]:
         check = asyncio.create_task(self._check(asked))
@@ -126,9 +134,14 @@ class Gate:
     async def _check(self, asked: tuple[str, str]) -> Admission | None:
         """Raises: OperationalError, InterfaceError: the database does not answer."""
         found = await in_thread(self._pool, load_admission, *asked)
-        self._known.pop(asked, None)
+        secret_hash, slug = asked
+        unknown = secret_hash, UNKNOWN
+        if (known := self._remembered(secret_hash, slug)) is not None:
+            del self._known[asked if known is self._known.get(asked) else unknown]
         if found is not None:
-            self._known[asked] = _Remembered(found, time.monotonic())
+            place = unknown if found.reason == Reason.UNKNOWN_SPACE else asked
+            self._known[place] = _Remembered(slug, found, time.monotonic())
+            self._known.move_to_end(place)
             while len(self._known) > REMEMBERED_MAX:
                 self._known.popitem(last=False)
         return found
