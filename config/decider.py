@@ -10,12 +10,14 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
-from config.embedded.pulses import start_pulse  # noqa: E402
+from config.embedded.pulses import start_pulse, start_pulse_without_thread  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
 from contextopt.gateway.contexts import load_shared  # noqa: E402
 
 load_shared()
 keep_imported()
+# In the process that the others are forked from.
+start_pulse_without_thread()
 
 
 def begin() -> None:

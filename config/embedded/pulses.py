@@ -7,6 +7,7 @@ idle, and starts it again as after any other death.
 import contextlib
 import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,8 +25,9 @@ STUCK_SECONDS = 60.0
 
 @dataclass
 class MainLoop:
-    """Tracks the main loop of a worker or of the schedule."""
+    """Tracks the main loop of a worker, of the schedule or of the gateway."""
 
+    stuck_seconds: float = STUCK_SECONDS
     turned_at: float = field(default_factory=time.monotonic)
     is_in_job: bool = False
 
@@ -34,7 +36,7 @@ class MainLoop:
 
     def is_well(self) -> bool:
         """Tell whether the loop turns or runs a job, which has its own time limit."""
-        return self.is_in_job or time.monotonic() - self.turned_at < STUCK_SECONDS
+        return self.is_in_job or time.monotonic() - self.turned_at < self.stuck_seconds
 
 
 main_loop = MainLoop()
@@ -53,9 +55,22 @@ def repeat(action: Callable[[], object], *, seconds: float) -> None:
 
 def start_pulse(is_well: Callable[[], bool] = lambda: True) -> None:
     """Give a sign of life every second while all is well, in a process that `up` runs."""
+    if (beat := _beat(is_well)) is not None:
+        repeat(beat, seconds=BEAT_SECONDS)
+
+
+def start_pulse_without_thread() -> None:
+    """Give a sign of life every second from the main thread, in a process that `up` runs and that forks."""
+    if (beat := _beat(lambda: True)) is not None:
+        signal.signal(signal.SIGALRM, lambda *_: beat())
+        # The processes that it forks inherit no timer.
+        signal.setitimer(signal.ITIMER_REAL, BEAT_SECONDS, BEAT_SECONDS)
+
+
+def _beat(is_well: Callable[[], bool]) -> Callable[[], None] | None:
     folder = os.environ.get(FOLDER)
     if folder is None:
-        return
+        return None
     path = Path(folder, str(os.getpid()))
 
     def beat() -> None:
@@ -64,7 +79,7 @@ def start_pulse(is_well: Callable[[], bool] = lambda: True) -> None:
             if is_well():
                 path.touch()
 
-    repeat(beat, seconds=BEAT_SECONDS)
+    return beat
 
 
 @dataclass

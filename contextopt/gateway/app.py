@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from io import BytesIO
 from urllib.parse import unquote
@@ -39,6 +39,7 @@ PROTOCOLS = {
     MESSAGES_PATH: Protocol.MESSAGES,
 }
 HEALTH_PATH = "/healthz"
+TURN_SECONDS = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -164,9 +165,14 @@ ERROR_KINDS = {
 
 
 class Gateway:
-    """Serves all requests of this process. `decider` names the module of those that decide on contexts."""
+    """Serves all requests of this process.
 
-    def __init__(self, decider: str) -> None:
+    `decider` names the module of the processes that decide on contexts. `turn` is called every second, as
+    long as the event loop turns.
+    """
+
+    def __init__(self, decider: str, turn: Callable[[], None]) -> None:
+        self._turn = turn
         self._gate = Gate()
         self._relay = Relay()
         self._log = Log()
@@ -180,6 +186,7 @@ class Gateway:
             await self._serve(Call(scope, receive, send))
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        turning = asyncio.create_task(self._keep_turning())
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -190,8 +197,14 @@ class Gateway:
                 await self._log.close()
                 await self._relay.close()
                 self._deciders.close()
+                turning.cancel()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _keep_turning(self) -> None:
+        while True:
+            self._turn()
+            await asyncio.sleep(TURN_SECONDS)
 
     async def _serve(self, call: Call) -> None:
         if call.path == HEALTH_PATH:

@@ -6,8 +6,9 @@ to log them.
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
@@ -20,7 +21,7 @@ from contextopt.sql import DATABASE_UNREACHABLE
 # The second works while the first waits for the database.
 DECIDERS = 2
 
-type Start = Callable[[], ProcessPoolExecutor]
+type Make = Callable[[], ProcessPoolExecutor]
 
 log = structlog.get_logger(__name__)
 
@@ -30,11 +31,16 @@ class DeciderError(Exception):
 
 
 class Decider:
-    """One process, which does one thing after another. After its death the next work starts a new one."""
+    """One process, which does one thing after another. After its death the next work starts a new one.
 
-    def __init__(self, start: Start) -> None:
-        self._start = start
-        self._pool = start()
+    A thread starts it, so that an event loop can submit work and never waits, however long that takes.
+    """
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+        # Set once its process was started.
+        self._pool: ProcessPoolExecutor | None = None
+        self._starter = ThreadPoolExecutor(1, "gateway-starter")
         self._lock = threading.Lock()
         self.waiting = 0
 
@@ -43,20 +49,43 @@ class Decider:
 
         OperationalError: the database does not answer.
         DeciderError: any other error of the work.
-        BrokenProcessPool: the process died.
+        BrokenProcessPool: the process died, or could not be started.
         """
+        future = self._submit(work, args)
+        if future is None:
+            future = Future()
+            self._starter.submit(self._start_for, future, work, args)
         with self._lock:
-            try:
-                future = self._pool.submit(_run, work, args)
-            except BrokenProcessPool:
-                self._pool = self._start()
-                future = self._pool.submit(_run, work, args)
             self.waiting += 1
         future.add_done_callback(lambda _: self._end())
         return future
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._starter.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _submit[*Ts, R](self, work: Callable[[*Ts], R], args: tuple[*Ts]) -> Future[R] | None:
+        """Queue the work unless a process must be started for it."""
+        if self._pool is not None:
+            with suppress(BrokenProcessPool):
+                return self._pool.submit(_run, work, args)
+        return None
+
+    def _start_for[*Ts, R](self, future: Future[R], work: Callable[[*Ts], R], args: tuple[*Ts]) -> None:
+        """Start the process, unless work that waited before this did, and let it do the work."""
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            done = self._submit(work, args)
+            if done is None:
+                pool = self._make()
+                done = pool.submit(_run, work, args)
+                self._pool = pool
+        except (OSError, EOFError) as error:  # The process that they are forked from died.
+            future.set_exception(BrokenProcessPool(str(error)))
+        else:
+            done.add_done_callback(partial(_pass_on, future))
 
     def _end(self) -> None:
         with self._lock:
@@ -73,8 +102,8 @@ class Deciders:
     def __init__(self, name: str) -> None:
         context = get_context("forkserver")
         context.set_forkserver_preload([name])
-        start = partial(ProcessPoolExecutor, 1, context, _begin, (name,))
-        self.all = tuple(Decider(start) for _ in range(DECIDERS))
+        make = partial(ProcessPoolExecutor, 1, context, _begin, (name,))
+        self.all = tuple(Decider(make) for _ in range(DECIDERS))
 
     def freest(self) -> Decider:
         return min(self.all, key=lambda decider: decider.waiting)
@@ -95,6 +124,13 @@ class Deciders:
     def close(self) -> None:
         for decider in self.all:
             decider.close()
+
+
+def _pass_on[R](future: Future[R], done: Future[R]) -> None:
+    try:
+        future.set_result(done.result())
+    except Exception as error:  # Whatever the work raised belongs to whoever waits for it.
+        future.set_exception(error)
 
 
 def _begin(name: str) -> None:

@@ -1,5 +1,6 @@
 """Upstreams, clients, the gateway and the database fail, and no prompt is broken by us."""
 
+import asyncio
 import collections
 import os
 import signal
@@ -19,8 +20,9 @@ from django.db import connection
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from config.embedded.pulses import FOLDER, MainLoop, Pulses
 from contextopt.gateway.admission import load_admission
-from contextopt.gateway.app import READ_MAX_BYTES
+from contextopt.gateway.app import READ_MAX_BYTES, Gateway
 from contextopt.gateway.conversations import Conversation
 from contextopt.gateway.deciders import DECIDERS, Deciders
 from contextopt.gateway.exchanges import Exchange
@@ -30,7 +32,7 @@ from contextopt.gateway.requests import RequestJob
 from contextopt.models import Assembly, GatewayPolicy, GatewayRequest, Scope
 from contextopt.people.models import hash_key
 from tests import factories
-from tests.concurrency import wait_until
+from tests.concurrency import in_own_loop, wait_until
 from tests.contextopt.gateway.conftest import (
     PROCESSES,
     Caller,
@@ -208,9 +210,14 @@ def test_the_gateway_is_killed(own: tuple[Process, Caller, Upstream]) -> None:
 
 def deciders(process: Process) -> list[psutil.Process]:
     """The gateway's processes that decide on contexts: the fork server's children."""
-    processes = psutil.Process(process.running.pid).children(recursive=True)
-    servers = [one for one in processes if "multiprocessing.forkserver" in " ".join(one.cmdline())]
+    servers = forked(process)
     return [one for one in servers if one.ppid() in {server.pid for server in servers}]
+
+
+def forked(process: Process) -> list[psutil.Process]:
+    """The fork server, which is the oldest, and its children."""
+    processes = psutil.Process(process.running.pid).children(recursive=True)
+    return [one for one in processes if "multiprocessing.forkserver" in " ".join(one.cmdline())]
 
 
 @pytest.mark.parametrize("mode", ["audit", "insert"])
@@ -234,6 +241,54 @@ def test_deciders_are_killed(own: tuple[Process, Caller, Upstream], mode: str) -
     assert (load.refused, len(load.answered)) == ([], len(load.sent))
     wait_until(lambda: GatewayRequest.objects.filter(team=caller.space.team).count() == len(load.sent))
     _assert_logged_once(caller, load)
+
+
+def test_the_fork_server_hangs(caller: Caller, upstream: Upstream, tmp_path: Path) -> None:
+    """Prompts pass without contexts until `up` has ended it."""
+    pulses = Pulses(tmp_path / "pulses")
+    pulses.reset()
+    process = gateway_process(upstream, tmp_path, **{FOLDER: str(pulses.folder)})
+    process.start()
+    try:
+        caller = Caller(caller.space, caller.secret, process.address)
+        GatewayPolicy.objects.create(space=caller.space, mode="insert")
+        wait_until(lambda: len(deciders(process)) == DECIDERS)
+        server, *children = forked(process)
+        wait_until((pulses.folder / str(server.pid)).exists)
+        server.suspend()
+        for child in children:
+            child.kill()
+
+        def status() -> str:
+            for pid in pulses.find_silent():
+                os.kill(pid, signal.SIGKILL)
+            assert process.answers()
+            response = caller.send(CHAT, {"model": "m", "messages": said("Is it stuck?")}, {})
+            return str(response.headers["x-contextopt-status"])
+
+        assert status() != "inserted"
+        wait_until(lambda: status() == "inserted")
+        assert not server.is_running()
+    finally:
+        process.stop()
+
+
+def test_the_loop_shows_that_it_turns(settings: Any) -> None:
+    """`up` ends a gateway whose loop hangs."""
+    settings.LLM_BASE_URL = settings.ANTHROPIC_BASE_URL = ""
+    loop = MainLoop(stuck_seconds=3.0, turned_at=0.0)
+    assert not loop.is_well()
+    told = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"type": next(told)}
+
+    async def send(_: object) -> None:
+        pass
+
+    in_own_loop(Gateway("config.decider", loop.turn)({"type": "lifespan"}, receive, send))
+    assert loop.is_well()
 
 
 def test_deciders_end_with_their_gateway(own: tuple[Process, Caller, Upstream]) -> None:
