@@ -31,6 +31,8 @@ STOP_SECONDS = 6.0
 # The next start waits for processes left by the last one. A job that takes longer runs again later.
 LEFTOVER_SECONDS = 1.0
 KILLED_SECONDS = 5.0
+# A program replaces a worker that was killed in about half the time.
+REPLACED_SECONDS = 10.0
 SERVED_DELAY_SECONDS = 0.5
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 30.0
@@ -90,9 +92,12 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     failures: int = 0
     restart_at: float = 0.0
+    # When a process was killed for its silence, until another one beats.
+    silenced_at: float | None = None
 
     def start(self, base_dir: Path) -> None:
         self.pulses.reset()
+        self.silenced_at = None
         marks = {MARK: str(base_dir), FOLDER: str(self.pulses.folder), "PYTHONUNBUFFERED": "1"}
         with self.log.path.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603
@@ -115,8 +120,29 @@ class Child:
         return delay
 
     def end_silent(self) -> list[int]:
-        """Kill live processes of the group that give no sign of life; return their ids."""
-        return [pid for pid in self.pulses.find_silent() if self._kill(pid)]
+        """Kill live processes of the group that give no sign of life; return their ids.
+
+        Kill the whole group if its first process, which should replace them, hangs too.
+        """
+        silent = [pid for pid in self.pulses.find_silent() if self._kill(pid)]
+        now = time.monotonic()
+        if silent:
+            self.silenced_at = now
+        if self.silenced_at is None:
+            return silent
+        if self._is_stopped() or now - self.silenced_at > REPLACED_SECONDS:
+            self.kill_group()
+            self.silenced_at = None
+        elif self.pulses.have_beaten_since(self.silenced_at):
+            self.silenced_at = None
+        return silent
+
+    def _is_stopped(self) -> bool:
+        """Tell whether the first process of the group is stopped by a signal."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if self.process is not None:
+                return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+        return False
 
     def _kill(self, pid: int) -> bool:
         """Kill a process of the group, unless it has ended and its id now belongs to another process."""

@@ -103,6 +103,10 @@ class Pulses:
         """Tell whether the program got as far as serving since it was started."""
         return self._had_one or any(self._files())
 
+    def have_beaten_since(self, moment: float) -> bool:
+        """Tell whether a beat was seen after a monotonic time."""
+        return any(since > moment for _, since in self._seen.values())
+
     def _files(self) -> Iterator[Path]:
         return self.folder.glob("[0-9]*")
 

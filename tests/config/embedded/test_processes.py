@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR
 from config.embedded.processes import LogFile, check_port, restart_delay_seconds
+from tests.concurrency import wait_until
 
 # One child ends on SIGTERM, the other ignores it.
 SUPERVISED = """
@@ -22,9 +24,21 @@ from config.embedded.processes import Program, Supervisor
 
 CHILD = "import signal, time; {} print('ready', flush=True); time.sleep(60)"
 DEAF = CHILD.format("signal.signal(signal.SIGTERM, signal.SIG_IGN);")
+# Its worker shows signs of life, and is never replaced.
+LED = '''
+import os, time
+from config.embedded.pulses import start_pulse
+if os.fork():
+    time.sleep(600)
+start_pulse()
+print("ready", os.getppid(), os.getpid(), flush=True)
+time.sleep(600)
+'''
 programs = [Program("mild", (sys.executable, "-c", CHILD.format("")))]
 if "deaf" in sys.argv:
     programs.append(Program("deaf", (sys.executable, "-c", DEAF)))
+if "led" in sys.argv:
+    programs.append(Program("led", (sys.executable, "-c", LED)))
 ready = [Path("var/log", f"{each.name}.log") for each in programs]
 
 def tell():
@@ -97,6 +111,21 @@ def test_a_second_signal_does_not_wait_for_the_children(supervise) -> None:
         process.wait(timeout=0.5)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=3) == 0
+
+
+@pytest.mark.parametrize("stopped", [slice(0, 2), slice(1, 2)])
+def test_a_program_that_cannot_replace_its_worker_is_restarted(
+    supervise, tmp_path: Path, stopped: slice
+) -> None:
+    supervise("led")
+    log = tmp_path / "var" / "log" / "led.log"
+    [begun] = log.read_text().splitlines()
+    leader, worker = map(int, begun.split()[1:])
+    wait_until((tmp_path / "var" / "pulses" / "led" / str(worker)).exists)
+    for pid in (leader, worker)[stopped]:
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: len(log.read_text().splitlines()) == 2)
+    assert not psutil.pid_exists(worker) or psutil.Process(worker).status() == psutil.STATUS_ZOMBIE
 
 
 def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:
