@@ -27,7 +27,7 @@ from psycopg.conninfo import make_conninfo
 from config.embedded.errors import LockError, PostgresError
 from config.embedded.locks import acquire, locked, open_lock, try_lock
 from config.embedded.place import BASE_DIR, DISTRIBUTION, Location, installed_bin_dir, location
-from config.embedded.remains import clear_remains, is_stopping, postmaster
+from config.embedded.remains import clear_remains, is_stopping, kill_server, postmaster
 
 __all__ = [
     "Location",
@@ -36,6 +36,8 @@ __all__ = [
     "ensure_running",
     "hold",
     "is_running",
+    "is_silent",
+    "kill",
     "location",
     "release",
     "stop",
@@ -46,6 +48,7 @@ START_LOCK = "postgres"
 USERS_LOCK = "postgres-users"
 LINGER_LOCK = "postgres-linger"
 LOCK_SECONDS = 120.0
+CONNECT_SECONDS = 3
 START_SECONDS = 120
 LOG_LINES_SHOWN = 12
 MAX_LOG_BYTES = 5_000_000
@@ -133,6 +136,16 @@ def is_running(place: Location | None = None) -> bool:
     """Tell whether the server's main process lives and takes new clients. Cheap: opens no connection."""
     place = place or location()
     return postmaster(place) is not None and not is_stopping(place)
+
+
+def is_silent(place: Location | None = None) -> bool:
+    """Tell whether the server does not even refuse a new client, which takes some seconds to find out."""
+    return _ping(place or location()) == pq.Ping.NO_RESPONSE
+
+
+def kill(place: Location | None = None) -> None:
+    """Kill a server that hangs. The next one recovers what was committed."""
+    kill_server(place or location())
 
 
 def _bring_up(place: Location) -> None:
@@ -286,14 +299,16 @@ def shut_down(place: Location) -> None:
 
 def _database_answers(place: Location) -> bool:
     try:
-        psycopg.connect(make_conninfo(**connection_params(place)), connect_timeout=3).close()
+        psycopg.connect(make_conninfo(**connection_params(place)), connect_timeout=CONNECT_SECONDS).close()
     except psycopg.OperationalError:
         return False
     return True
 
 
 def _conninfo(place: Location) -> str:
-    return make_conninfo(**(connection_params(place) | {"dbname": "postgres"}))
+    return make_conninfo(
+        **(connection_params(place) | {"dbname": "postgres"}), connect_timeout=CONNECT_SECONDS
+    )
 
 
 def _ping(place: Location) -> pq.Ping:
@@ -309,7 +324,7 @@ def _wait_until_ready(place: Location) -> None:
 
 
 def _create_database(place: Location) -> None:
-    with psycopg.connect(_conninfo(place), connect_timeout=3, autocommit=True) as connection:
+    with psycopg.connect(_conninfo(place), autocommit=True) as connection:
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
         if known is None:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))

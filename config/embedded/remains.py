@@ -40,6 +40,12 @@ def server_processes(place: Location) -> list[psutil.Process]:
     return list(found)
 
 
+def kill_server(place: Location) -> None:
+    """Kill all processes of a server, the main one first, as it would replace the others."""
+    main = postmaster(place)
+    _signal_all([*([main] if main else []), *server_processes(place)], signal.SIGKILL)
+
+
 def clear_remains(place: Location) -> None:
     """Wait until no process of an earlier server is left, then delete its pid files.
 

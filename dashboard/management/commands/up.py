@@ -30,6 +30,9 @@ from contextopt.models import Membership, Record, Role, Team, User
 ADMIN_NAME = "admin"
 PATIENCE_SECONDS = 60.0
 DATABASE_CHECK_SECONDS = 1.0
+DATABASE_ASK_SECONDS = 2.0
+# A server that is silent as often in a row hangs.
+DATABASE_SILENCES = 2
 EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to ask when all are served)
 
 
@@ -129,20 +132,38 @@ class Announcer:
 
 
 class DatabaseKeeper:
-    """Restarts the embedded server when it has died."""
+    """Restarts the embedded server when it has died or hangs."""
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: Callable[[str], None], place: postgres.Location | None = None) -> None:
         self.warn = warn
-        self.check_at = 0.0
+        self.place = place
+        self.check_at = self.ask_at = 0.0
+        self.silences = 0
 
     def __call__(self) -> None:
-        if time.monotonic() < self.check_at or postgres.is_running():
+        if time.monotonic() < self.check_at:
             return
-        self.warn("The database server died. Restarting it.")
+        if not postgres.is_running(self.place):
+            self._restart("died")
+        elif self._hangs():
+            postgres.kill(self.place)
+            self._restart("stopped responding")
+
+    def _hangs(self) -> bool:
+        """Ask the server now and then. A busy one that refuses new clients has answered."""
+        if time.monotonic() < self.ask_at:
+            return False
+        self.silences = self.silences + 1 if postgres.is_silent(self.place) else 0
+        self.ask_at = time.monotonic() + DATABASE_ASK_SECONDS
+        return self.silences >= DATABASE_SILENCES
+
+    def _restart(self, what: str) -> None:
+        self.warn(f"The database server {what}. Restarting it.")
         try:
-            postgres.ensure_running()
+            postgres.ensure_running(self.place)
         except SetupError as error:
             self.warn(str(error))
+        self.silences = 0
         self.check_at = time.monotonic() + DATABASE_CHECK_SECONDS
 
 

@@ -30,6 +30,7 @@ from config.embedded.place import (
     location,
 )
 from config.embedded.remains import is_stopping, postmaster
+from dashboard.management.commands.up import DatabaseKeeper
 
 START = """
 import pathlib, sys
@@ -171,6 +172,35 @@ def test_a_server_that_was_told_to_stop_does_not_wait_for_its_clients(place: Loc
             client.execute("SELECT 1")
     with psycopg.connect(make_conninfo(**postgres.connection_params(place))) as client:
         assert client.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_server_that_hangs_is_replaced(place: Location) -> None:
+    postgres.ensure_running(place)
+    query(place, "CREATE TABLE kept AS SELECT 1 AS v")
+    said: list[str] = []
+    keeper = DatabaseKeeper(said.append, place)
+    with psycopg.connect(make_conninfo(**postgres.connection_params(place))):
+        keeper()
+        server = postmaster(place)
+        assert server is not None
+        server.suspend()
+        assert wait_for(lambda: keeper() or bool(said), 60)
+    assert said == ["The database server stopped responding. Restarting it."]
+    assert server != postmaster(place)
+    assert query(place, "SELECT v FROM kept") == [(1,)]
+
+
+def test_a_server_that_refuses_clients_is_left_alone(place: Location) -> None:
+    postgres.ensure_running(place)
+    query(place, "ALTER DATABASE postgres ALLOW_CONNECTIONS false")
+    server = postmaster(place)
+    said: list[str] = []
+    keeper = DatabaseKeeper(said.append, place)
+    for _ in range(5):
+        keeper.ask_at = 0.0
+        keeper()
+    assert said == []
+    assert postmaster(place) == server
 
 
 def test_server_whose_socket_is_gone_is_replaced(place: Location) -> None:
