@@ -9,7 +9,7 @@ from contextopt.api.assemblies import AssemblyOut, find_assembly
 from contextopt.api.protocol.access import READ, ApiRequest
 from contextopt.api.protocol.outputs import reply
 from contextopt.api.protocol.reach import in_reach, within_spaces
-from contextopt.assemblies.replay.expected import EXPECTED_MAX, find_expected
+from contextopt.assemblies.replay.expected import EXPECTED_CHARS, find_expected
 from contextopt.assemblies.replay.explanation import explain_record
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import replay_assembly
@@ -92,7 +92,7 @@ class ExplanationOut(TypedDict):
 def explain(
     request: ApiRequest,
     assembly_id: Path[Id],
-    expect: Annotated[Text, Query(min_length=1, max_length=EXPECTED_MAX)],
+    expect: Annotated[Text, Query(min_length=1, max_length=EXPECTED_CHARS)],
 ) -> HttpResponse:
     """Explains which step kept a record out of a logged context, or at which rank it was kept."""
     assembly = find_assembly(request, assembly_id)

@@ -40,7 +40,7 @@ class Entry:
 @team_page
 def palette(request: TeamRequest) -> HttpResponse:
     typed = read_text(request.GET, "q")[:TYPED_MAX]
-    context = {"entries": list(find_entries(request, typed)), "typed": typed}
+    context = {"entries": list(find_entries(request, typed))}
     return render(request, "dashboard/_palette_entries.html", context)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from mcp_types import SERVER_INFO_META_KEY, CallToolResult, TextContent
 
-from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.fences import quiet_lines
 from contextopt.engine.text.marks import MARK
 from contextopt.engine.text.tokens import Tokenizer
@@ -40,10 +39,6 @@ def _written(result: CallToolResult) -> Iterator[str]:
 def quote(text: str) -> str:
     """Return the text with each line marked as quoted, and nothing in it that reads as a marker."""
     return "\n".join(MARK + line for line in quiet_lines(text))
-
-
-def one_line(text: str) -> str:
-    return flatten(text)
 
 
 def fit_blocks(

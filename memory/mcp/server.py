@@ -12,13 +12,14 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp_types import CallToolResult, Tool, ToolAnnotations
 from pydantic import ValidationError
 
+from contextopt.engine.text.cleaning import flatten
 from contextopt.errors import PRODUCT_ERRORS
 from contextopt.faults import NAME_MAX
 from contextopt.inputs import field_problems
 from contextopt.locks import is_about_deleted
 from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp import tools
-from memory.mcp.answers import NAME, TITLE, VERSION, answer, one_line
+from memory.mcp.answers import NAME, TITLE, VERSION, answer
 
 # More at once would wait for a connection to the database, or for the interpreter.
 CALLS_AT_ONCE = 6
@@ -95,7 +96,7 @@ def closed(tool: Tool) -> dict[str, Any]:
 
 
 def refuse(message: str) -> CallToolResult:
-    return answer(one_line(message), is_error=True)
+    return answer(flatten(message), is_error=True)
 
 
 def _guarded(tool: Callable[..., str]) -> Callable[..., CallToolResult]:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from contextopt.agents.inputs import DiagnosisIn
 from contextopt.engine.agents.retries import IMPLEMENTATION_ERROR
+from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
-from memory.mcp.answers import QUOTED, count_result, one_line
+from memory.mcp.answers import QUOTED, count_result
 from memory.mcp.callers import Caller
 from memory.mcp.contexts import LONGEST_ID
 from memory.steps.build import build_step
@@ -62,9 +63,9 @@ def _lines(result: StepResult, context_id: int | None, *, is_brief: bool) -> Ite
     asked = result.asked
     sent = "nothing is sent" if context_id is None else f"context {context_id}"
     note = f" {QUOTED}" if result.text else ""
-    yield f"Task {asked.task.pk}, phase {one_line(asked.data.phase)}, {sent}.{note}"
+    yield f"Task {asked.task.pk}, phase {flatten(asked.data.phase)}, {sent}.{note}"
     for warning in result.warnings:
-        yield f"Warning {warning.code}." if is_brief else one_line(f"Warning {warning.code}: {warning}")
+        yield f"Warning {warning.code}." if is_brief else flatten(f"Warning {warning.code}: {warning}")
     dropped = [f"{each.dropped:,} of {each.name}" for each in result.sections if each.dropped]
     if dropped and not is_brief:
         yield f"Dropped: {', '.join(dropped)}."

@@ -10,7 +10,7 @@ from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import read_digits
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record
 
-EXPECTED_MAX = SOURCE_MAX + EXTERNAL_ID_MAX + 1
+EXPECTED_CHARS = SOURCE_MAX + EXTERNAL_ID_MAX + 1
 
 
 def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], *, field: str) -> Record:

@@ -75,7 +75,6 @@ def _render(
         "form": form,
         "query": form.query(),
         "attaching": attaching,
-        "can_edit": request.membership.allows(Role.EDITOR),
     }
     if not request.htmx:
         context["documents"] = StandingDocument.objects.of(request.team.pk, found.name)

@@ -60,7 +60,6 @@ def retry(request: TeamRequest, task_id: int) -> HttpResponse:
         "figures": figures,
         "rows": rows,
         "first": rows[0].attempt.number if rows else 0,
-        "last": rows[-1].attempt.number if rows else 0,
         # A page of past attempts does not change.
         "is_waiting": not until and any(row.attempt.state == AttemptState.WAITING for row in rows),
     }

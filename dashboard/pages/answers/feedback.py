@@ -106,7 +106,6 @@ def feedback(request: TeamRequest) -> HttpResponse:
         "form": form,
         "query": form.query(),
         "ranges": form.ranges(),
-        "is_custom": form.is_custom,
         "period": period,
         "total": series.total,
         "has_any": bool(series.total.votes) or Vote.objects.of(request.team).exists(),

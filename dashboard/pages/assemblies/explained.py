@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from contextopt.assemblies.replay.expected import EXPECTED_MAX, find_expected
+from contextopt.assemblies.replay.expected import EXPECTED_CHARS, find_expected
 from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record
 from contextopt.engine.prompts.config import ADAPTIVE
 from contextopt.engine.wording import plural
@@ -65,7 +65,7 @@ class Explained:
 
 def explain_named(assembly: Assembly, asked: str) -> Explained:
     """Explain the record that is named by its id, by SOURCE:EXTERNAL_ID, by its external id or its title."""
-    asked = asked.strip()[:EXPECTED_MAX]
+    asked = asked.strip()[:EXPECTED_CHARS]
     if not asked:
         return Explained("")
     try:

@@ -128,7 +128,6 @@ def _series(form: OverviewForm, wanted: FigureFilter, prices: PriceList) -> Seri
 def _welcome(request: TeamRequest) -> dict[str, Any]:
     return {
         "has_spaces": Space.objects.of(request.team).exists(),
-        "origin": f"{request.scheme}://{request.get_host()}",
     }
 
 

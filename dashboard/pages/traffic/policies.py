@@ -1,7 +1,5 @@
 """How the gateway treats prompts of a space: audit or insert, for which share, and what is kept."""
 
-from typing import Any
-
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -66,11 +64,11 @@ def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
     space = get_space(request, slug)
     policy = read_policy(space)
     if request.method == "GET":
-        return _render(request, space, policy, PolicyForm(initial=dict(policy_values(policy))))
+        return _render(request, space, PolicyForm(initial=dict(policy_values(policy))))
     require_role(request, Role.ADMIN)
     form = PolicyForm(request.POST)
     if not form.is_valid():
-        return _render(request, space, policy, form, status=422)
+        return _render(request, space, form, status=422)
     before = policy_values(policy)
     changed = change_policy(space=space, changes=form.value, actor=request.actor)
     if policy_values(changed) == before:
@@ -107,8 +105,5 @@ def _tell(request: TeamRequest, space: Space, policy: GatewayPolicy) -> None:
     messages.success(request, f"{space.name}: {words}", extra_tags=undo)
 
 
-def _render(
-    request: TeamRequest, space: Space, policy: GatewayPolicy, form: PolicyForm, status: int = 200
-) -> HttpResponse:
-    context: dict[str, Any] = {"space": space, "policy": policy, "form": form}
-    return render_page(request, TEMPLATE, context, status=status)
+def _render(request: TeamRequest, space: Space, form: PolicyForm, status: int = 200) -> HttpResponse:
+    return render_page(request, TEMPLATE, {"space": space, "form": form}, status=status)
