@@ -103,6 +103,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "team": membership.team,
         "memberships": getattr(request, "memberships", []),
         "can_edit": membership.allows(Role.EDITOR),
+        "can_review": membership.allows(Role.REVIEWER),
         "can_admin": membership.allows(Role.ADMIN),
         # Servers of WSGI have no events, and their pages poll.
         "events_path": EVENTS_PATH if isinstance(request, ASGIRequest) else "",

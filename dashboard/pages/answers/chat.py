@@ -75,7 +75,6 @@ def _render_list(
         "page": page,
         "rows": list_rows(page.rows, outbox.count_waiting(request.team, page.rows)),
         "has_spaces": bool(form.fields["space"].choices),  # type: ignore[attr-defined]
-        "can_ask": request.membership.allows(Role.REVIEWER),
         "is_configured": endpoint.is_configured(),
     }
     return render_page(request, TEMPLATE, context, partials=("conversations",), status=status)
@@ -102,7 +101,6 @@ def _render_conversation(
         "older": shown[0].pk if len(found) > TURNS_SHOWN else 0,
         "is_past": bool(text),
         "form": form,
-        "can_ask": request.membership.allows(Role.REVIEWER),
         "is_configured": endpoint.is_configured(),
     }
     return render_page(request, "dashboard/conversation.html", context, status=status)
@@ -143,7 +141,7 @@ def _refusal(error: EngineError) -> str:
 def _refuse(request: TeamRequest, conversation: Conversation, form: MessageForm) -> HttpResponse:
     if not request.htmx:
         return _render_conversation(request, conversation, form, status=422)
-    context = {"conversation": conversation, "form": form, "can_ask": True}
+    context = {"conversation": conversation, "form": form}
     response = render(request, "dashboard/conversation.html#composer", context)
     return retarget(reswap(response, "outerHTML"), "#composer")
 
@@ -160,7 +158,7 @@ def _render_turn(request: TeamRequest, message: Message) -> HttpResponse:
     (turn,) = read_turns([message], request.actor, timezone.now())
     is_poll = request.method == "GET"
     status = STOP_POLLING if is_poll and not turn.poll_ms else 200
-    context = {"turn": turn, "can_ask": request.membership.allows(Role.REVIEWER)}
+    context = {"turn": turn}
     return render_page(request, TURN_TEMPLATE, context, status=status)
 
 

@@ -57,7 +57,7 @@ def chat_vote(request: TeamRequest, answer_id: int) -> HttpResponse:
         return redirect(address)
     box = message_boxes([answer], request.actor)[answer.reply_to_id or 0]
     vote_url = reverse("dashboard:chat_vote", args=[answer.pk])
-    context = {"box": box, "vote_url": vote_url, "can_vote": True, "form": form}
+    context = {"box": box, "vote_url": vote_url, "form": form}
     return render_page(request, VOTES_TEMPLATE, context)
 
 
@@ -71,7 +71,7 @@ def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
     if not request.htmx:
         return redirect("dashboard:assembly", found.pk)
     shown = read_assembly_feedback(found, request.actor)
-    context = {"assembly": found, "feedback": shown, "can_vote": True, "vote_form": form}
+    context = {"assembly": found, "feedback": shown, "vote_form": form}
     return render_page(request, FEEDBACK_TEMPLATE, context)
 
 

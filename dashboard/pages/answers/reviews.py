@@ -77,16 +77,14 @@ def reviews(request: TeamRequest) -> HttpResponse:
 def _render_queue(
     request: TeamRequest, rules_form: RulesForm | None = None, status: int = 200
 ) -> HttpResponse:
-    can_review = request.membership.allows(Role.REVIEWER)
     rules = rules_of(request.team.pk)
     context: dict[str, Any] = {
         "progress": read_progress(request.team, _midnight()),
         "agreement": read_agreement(request.team),
         "rules": rules,
-        "can_review": can_review,
         "skipped": len(skipped_ids(request)),
     }
-    if can_review:
+    if request.membership.allows(Role.REVIEWER):
         form = QueueForm(request.GET)
         rows = form.select(request.team, request.actor, request.user.pk)
         context |= {

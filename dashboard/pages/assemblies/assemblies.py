@@ -15,7 +15,7 @@ from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
 from contextopt.assemblies.verify import SAVINGS, verify_assembly
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.text.errors import UnknownEncoding
-from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message, Role
+from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
 from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, plain
@@ -196,7 +196,6 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
     common = {
         **_neighbours(found),
         "feedback": read_assembly_feedback(found, request.actor),
-        "can_vote": request.membership.allows(Role.REVIEWER),
     }
     if found.kind in SAVINGS:
         return render_page(request, "dashboard/saving.html", {**_saving_context(found), **common})

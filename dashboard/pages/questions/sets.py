@@ -147,7 +147,6 @@ def _render_set(
         "size": found.questions.count(),
         "evaluations": evaluations,
         "running": running,
-        "can_ask": request.membership.allows(Role.REVIEWER),
         "shown": shown,
         "is_of_active": shown is not None and shown.settings_key == key,
         "calibration": read_calibration(found),

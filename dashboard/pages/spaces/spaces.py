@@ -78,8 +78,7 @@ def space_preview(request: TeamRequest, slug: str) -> HttpResponse:
     """Show what would be sent now, without logging it."""
     found = get_space(request, slug)
     form = PreviewForm(request.GET)
-    can_assemble = request.membership.allows(Role.REVIEWER)
-    context: dict[str, Any] = {"space": found, "form": form, "can_assemble": can_assemble}
+    context: dict[str, Any] = {"space": found, "form": form}
     if form.is_valid():
         context |= _preview(request, found, form)
     return render_page(request, "dashboard/space_preview.html", context, partials=("preview",))
