@@ -6,7 +6,7 @@ or a writer and a deletion of the space, never deadlock.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from contextopt.errors import DuplicateRecord, NotFound, PurgedRecord
 from contextopt.people.audit import note_event
 from contextopt.search.registry import Searchable
 from contextopt.spaces.inputs import RecordIn, RecordPatch
-from contextopt.spaces.models import Record, RecordEmbedding, Space
+from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record, RecordEmbedding, Space
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
 from contextopt.sql import copy_in
 
@@ -187,6 +187,13 @@ def _settle(
         return RowResult("unchanged", found.id)
     changed.append((found, row))
     return RowResult("updated", found.id)
+
+
+def split_identity(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each way to split SOURCE:EXTERNAL_ID that a record can have. Both parts may contain colons."""
+    for at, character in enumerate(text[: SOURCE_MAX + 1]):
+        if character == ":" and 0 < len(text) - at - 1 <= EXTERNAL_ID_MAX:
+            yield text[:at], text[at + 1 :]
 
 
 def hash_content(content: RecordIn | Record) -> bytes:

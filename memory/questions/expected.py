@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from contextopt.errors import FieldProblem, InvalidInput
 from contextopt.models import Record, Space
+from contextopt.spaces.records import split_identity
 from memory.questions.models import ExpectedRecord
 
 SHOWN = 3
@@ -49,7 +50,7 @@ class ExpectedRecords:
             return plain
         return [
             pk
-            for source, external_id in _splits(name)
+            for source, external_id in split_identity(name)
             for known, pk in self._by_name.get(external_id, ())
             if known == source
         ]
@@ -57,15 +58,8 @@ class ExpectedRecords:
 
 def _possible_ids(name: str) -> Iterator[str]:
     yield name
-    for _, external_id in _splits(name):
+    for _, external_id in split_identity(name):
         yield external_id
-
-
-def _splits(name: str) -> Iterator[tuple[str, str]]:
-    """Yield each way to split SOURCE:EXTERNAL_ID, since both parts may hold colons."""
-    places = [place for place, char in enumerate(name) if char == ":"]
-    for place in places[:20]:
-        yield name[:place], name[place + 1 :]
 
 
 def _explain(name: str, matches: int) -> str:

@@ -9,14 +9,13 @@ from contextopt.assemblies.models import Assembly
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import read_digits
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record
+from contextopt.spaces.records import split_identity
 
 EXPECTED_CHARS = SOURCE_MAX + EXTERNAL_ID_MAX + 1
 
 
 def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], *, field: str) -> Record:
     """Return one of the `records` by its id, or a record of the assembly's space by SOURCE:EXTERNAL_ID.
-
-    Source and external id may contain colons themselves, so every split at one is tried.
 
     Raises:
         NotFound: no record has this id, or this source and external id.
@@ -39,11 +38,5 @@ def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], 
 
 
 def _by_identity(text: str) -> Q:
-    colons = [at for at, character in enumerate(text) if character == ":"]
-    pairs = [(text[:at], text[at + 1 :]) for at in colons]
-    fitting = [
-        Q(source=source, external_id=external_id)
-        for source, external_id in pairs
-        if external_id and len(source) <= SOURCE_MAX and len(external_id) <= EXTERNAL_ID_MAX
-    ]
-    return reduce(or_, fitting, Q(pk__in=()))
+    pairs = (Q(source=source, external_id=external_id) for source, external_id in split_identity(text))
+    return reduce(or_, pairs, Q(pk__in=()))
