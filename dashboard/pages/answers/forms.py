@@ -9,12 +9,11 @@ from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import MESSAGE_MAX
 from contextopt.limits import MODEL_MAX
 from contextopt.models import Team
-from dashboard.kit.filters import STAGE_NAMES, space_choices
+from dashboard.kit.filters import STAGES, space_choices
 from dashboard.kit.forms import InputForm, NotesField
 from memory.feedback.inputs import OpinionIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX
 
-STAGES = [(str(stage), f"{stage} · {STAGE_NAMES[stage]}") for stage in (5, 4, 3, 2)]
 WITHDRAW = "none"
 
 
@@ -40,7 +39,7 @@ class AskForm(InputForm[ConversationIn]):
 
     input_type = ConversationIn
     space = forms.ChoiceField()
-    stage = forms.ChoiceField(choices=STAGES)
+    stage = forms.ChoiceField(choices=STAGES[::-1])
     model = forms.CharField(
         required=False, max_length=MODEL_MAX, help_text="Leave blank to use the endpoint's default."
     )

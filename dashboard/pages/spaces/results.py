@@ -10,6 +10,7 @@ from contextopt.models import Team
 from contextopt.search import registry
 from contextopt.spaces import models as limits
 from dashboard.kit.filters import FilterForm, MomentField, offered_spaces
+from dashboard.kit.formats import NONE
 from memory.search.inputs import SearchIn
 from memory.search.search import Found, ResultOut
 from memory.search.snippets import Run, Snippet, load_snippets
@@ -18,7 +19,6 @@ from memory.search.snippets import Run, Snippet, load_snippets
 WORDS_MAX = 2_000
 RESULTS_SHOWN = 20
 KINDS = [("", "All kinds"), ("record", "Records"), ("memory", "Memories")]
-NONE = "–"
 
 
 class SearchForm(FilterForm):
