@@ -1,4 +1,4 @@
-"""What a reader has begun outlasts polls: the focus, an open list, half-typed words."""
+"""Polls keep the focus, open lists and half-typed words."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -136,7 +136,6 @@ def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     return {
         "form": form,
         "ranges": form.ranges(),
-        "is_custom": form.is_custom,
         "query": form.query(),
         "query_without_chips": form.query_without_chips(),
         "chips": form.chips(),

@@ -62,7 +62,6 @@ def _frame(form: TrafficForm) -> dict[str, Any]:
         "form": form,
         "query": form.query(),
         "ranges": form.ranges(),
-        "is_custom": form.is_custom,
         "chips": form.chips(),
         "query_without_chips": form.query_without_chips(),
     }
