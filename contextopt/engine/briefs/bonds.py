@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from contextopt.engine.briefs.predicates import content_words, has_predicate
-from contextopt.engine.briefs.qualifiers import excepts, qualifies, takes_back
+from contextopt.engine.briefs.qualifiers import Wording
 from contextopt.engine.text.sentences import Sentence
 
 MAX_FRAGMENT_WORDS = 12
@@ -37,57 +37,61 @@ aldri også fordi inntil forutsatt utenom eller som
 _OPENING = re.compile(r"[^\w]*(?:(?:and|og|yes|yeah|well|the|an?)\s+)?([^\W\d_]+)", re.IGNORECASE)
 _POINTS = frozenset(_POINTING.split())
 _REFERS = _POINTS | frozenset(_PRONOUNS.split()) | frozenset(_CONNECTING.split())
-_ANNOUNCES = re.compile(
-    r"\b(?:following|follows|below|next|suppose|supposing|assume|assuming|imagine|consider|følgende|følger|nedenfor"
-    r"|neste|anta|tenk|gitt|(?:punktene|forslagene|ideene|påstandene|det|de|alt) under)\b|[:：]$",
-    re.IGNORECASE,
-)
+_ANNOUNCING_WORDS = """
+following follows below next suppose supposing assume assuming imagine consider følgende følger nedenfor
+neste anta tenk gitt
+"""
+_ANNOUNCING = frozenset(_ANNOUNCING_WORDS.split())
+_UNDER = re.compile(r"\b(?:punktene|forslagene|ideene|påstandene|det|de|alt) under\b", re.IGNORECASE)
 # A label of plain words, and a value that is no name.
 _VERDICT = re.compile(r"[^\W\d_][^\W\d_]*(?: [^\W\d_]+)?: [a-zæøå]{2,}")
 # A word that is not a name, after the label if there is one.
 _PLAIN = re.compile(r"^(?:[^:]*:)?.*?(?<!\w)[a-zæøå]{2,}")
 
 
-class _Read:
+class _Read(Wording):
     """A sentence, and whatever decides with which others it belongs."""
 
     def __init__(self, sentence: Sentence) -> None:
+        super().__init__(sentence.text)
         self.sentence = sentence
-        self.text, self.block, self.kind = sentence.text, sentence.block, sentence.kind
+        self.block, self.kind = sentence.block, sentence.kind
         match = _OPENING.match(self.text)
         opening = match[1].lower() if match else ""
         self.points, self.refers = opening in _POINTS, opening in _REFERS
-        self.takes_back = takes_back(self.text)
-        self.words = len(self.text.split())
+        self.length = len(self.text.split())
         self.is_final = sentence.is_final
 
-    @cached_property
-    def qualifies(self) -> bool:
-        return self.takes_back or qualifies(self.text)
-
-    @cached_property
+    @property
     def reaches_far(self) -> bool:
         """Return whether the sentence may limit more than the one before."""
-        return self.refers or excepts(self.text)
+        return self.refers or self.excepts
+
+    @property
+    def announces(self) -> bool:
+        """Return whether the sentence introduces what follows."""
+        if self.text.endswith((":", "：")) or not self.words.isdisjoint(_ANNOUNCING):
+            return True
+        return "under" in self.words and bool(_UNDER.search(self.text))
 
     @cached_property
     def is_fragment(self) -> bool:
         """Return whether the sentence is a few words without a verb."""
-        return self.words <= MAX_FRAGMENT_WORDS and not has_predicate(self.text)
+        return self.length <= MAX_FRAGMENT_WORDS and not has_predicate(self.text)
 
     @cached_property
     def is_interjection(self) -> bool:
-        return self.words <= MAX_REMARK_WORDS and not self.qualifies and not content_words(self.text)
+        return self.length <= MAX_REMARK_WORDS and not self.qualifies and not content_words(self.text)
 
     @cached_property
     def is_verdict(self) -> bool:
         """Return whether the line is a label and a few words ("Status: unfounded")."""
-        return self.kind == "label" and self.words <= MAX_REMARK_WORDS and bool(_VERDICT.match(self.text))
+        return self.kind == "label" and self.length <= MAX_REMARK_WORDS and bool(_VERDICT.match(self.text))
 
     @cached_property
     def is_remark(self) -> bool:
         """Return whether the sentence is too short to be about anything else ("It was shelved.")."""
-        return self.words <= (MAX_REMARK_WORDS if self.refers else MAX_REMARK_WORDS // 2) and bool(
+        return self.length <= (MAX_REMARK_WORDS if self.refers else MAX_REMARK_WORDS // 2) and bool(
             content_words(self.text)
         )
 
@@ -154,7 +158,7 @@ def _reach_on(reads: Sequence[_Read], place: int) -> int:
     if is_title and read.takes_back and read.kind == "paragraph":
         while end < len(reads) and reads[end].kind != "heading":
             end += 1
-    elif _ANNOUNCES.search(read.text):
+    elif read.announces:
         block = reads[end].block
         while end < len(reads) and reads[end].block == block and (read.takes_back or end == place + 1):
             end += 1
@@ -179,10 +183,9 @@ def _is_within_reach(earlier: Sentence, sentence: Sentence, is_for_all: bool) ->
 
 
 def _closed(place: int, needs: Sequence[set[int]]) -> frozenset[int]:
-    waiting, reached = [place], set[int]()
+    reached, waiting = {place}, needs[place] - {place}
     while waiting:
         current = waiting.pop()
-        if current not in reached:
-            reached.add(current)
-            waiting.extend(needs[current])
+        reached.add(current)
+        waiting |= needs[current] - reached
     return frozenset(reached)

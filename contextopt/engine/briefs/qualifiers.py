@@ -5,6 +5,7 @@ make a brief longer; a missing one could separate a sentence from its exception.
 """
 
 import re
+from functools import cached_property
 
 # A stem that ends in "*" matches all words that begin with it.
 _EXCEPTING = """
@@ -85,27 +86,31 @@ _LIMITS = _Words(_EXCEPTING + _LIMITING)
 _HEDGES = _Words(_HEDGING)
 
 
-def excepts(text: str) -> bool:
-    """Return whether the text makes an exception or a contrast, maybe to more than the sentence before."""
-    return _EXCEPTIONS.are_in(_words(text)) or _has_phrase(text)
+class Wording:
+    """A text, and what its words say about the sentences beside it."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._lower = text.lower()
+        self.words = frozenset(_WORD.findall(self._lower))
 
-def takes_back(text: str) -> bool:
-    """Return whether the text denies, excepts, restricts, contrasts or rejects something."""
-    if "n't" in text or "n’t" in text or _LIMITS.are_in(_words(text)) or _has_phrase(text):
-        return True
-    return not text.isascii() and bool(_JOINED.search(text))
+    @cached_property
+    def excepts(self) -> bool:
+        """Return whether the text makes an exception or a contrast, to one sentence or to more."""
+        return _EXCEPTIONS.are_in(self.words) or self._has_phrase
 
+    @cached_property
+    def takes_back(self) -> bool:
+        """Return whether the text denies, excepts, restricts, contrasts or rejects something."""
+        if "n't" in self._lower or "n’t" in self._lower or _LIMITS.are_in(self.words) or self._has_phrase:
+            return True
+        return not self.text.isascii() and bool(_JOINED.search(self.text))
 
-def qualifies(text: str) -> bool:
-    """Return whether the text takes something back, or is a condition, a doubt or a status."""
-    return _HEDGES.are_in(_words(text)) or takes_back(text)
+    @cached_property
+    def qualifies(self) -> bool:
+        """Return whether the text takes something back, or is a condition, a doubt or a status."""
+        return self.takes_back or _HEDGES.are_in(self.words)
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
-
-
-def _has_phrase(text: str) -> bool:
-    lower = text.lower()
-    return any(phrase in lower for phrase in _PHRASES)
+    @cached_property
+    def _has_phrase(self) -> bool:
+        return any(phrase in self._lower for phrase in _PHRASES)

@@ -9,6 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from contextopt.engine.briefs.bonds import opens_in_the_air
 from contextopt.engine.briefs.predicates import content_words, tells
@@ -41,8 +42,7 @@ _HEAD = -1
 _FINAL = (".", "!", "?")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """Some text of a draft (by number). `place` is that of the body; -1 is the head.
 
     `mentionable` are the names that mean something by themselves.
@@ -63,8 +63,7 @@ class Statement:
     """Return whether there are other names than addresses and bare numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Statements of one draft that are only taken together."""
 
     draft: int
@@ -108,7 +107,8 @@ class Selector:
     def prepare(self) -> None:
         """Count the statements, and collect what may be chosen."""
         for number, draft in enumerate(self.drafts):
-            self.statements[number, _HEAD] = self._statement(number, _HEAD, draft.head)
+            if draft.head:
+                self.statements[number, _HEAD] = self._statement(number, _HEAD, draft.head)
             for place, body in enumerate(draft.bodies):
                 self.statements[number, place] = self._statement(number, place, body.text)
         findings = {
@@ -234,7 +234,7 @@ class Selector:
             draft=number,
             place=place,
             text=text,
-            tokens=self._count(f" {text}") + 1 if text else 0,
+            tokens=self._count(f" {text}") + 1,
             names=frozenset(entity.text for entity in entities),
             mentionable=frozenset(entity.text for entity in entities if entity.kind in MENTIONED_KINDS),
             words=content_words(text),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from contextopt.engine.briefs.bonds import find_bonds
 from contextopt.engine.briefs.findings import Finding
-from contextopt.engine.briefs.qualifiers import takes_back
+from contextopt.engine.briefs.qualifiers import Wording
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.sentences import Sentence, split_sentences
 
@@ -200,8 +200,10 @@ def _joined(sentences: Sequence[Sentence]) -> str:
 
 def _append(sentences: list[Sentence], text: str) -> None:
     """Add the sentences of another text of the same finding."""
-    block = sentences[-1].block + 1 if sentences else 0
-    sentences += [_moved(each, len(sentences), block) for each in split_sentences(text)]
+    further = split_sentences(text)
+    if sentences:
+        further = [_moved(each, len(sentences), sentences[-1].block + 1) for each in further]
+    sentences += further
 
 
 def _moved(sentence: Sentence, places: int, blocks: int = 0) -> Sentence:
@@ -211,12 +213,12 @@ def _moved(sentence: Sentence, places: int, blocks: int = 0) -> Sentence:
 
 def _limits_the_finding(key: str, text: str) -> bool:
     """Return whether a field is an exception, a condition or a status of all that the finding says."""
-    return _is_limiting(key) or text in ("true", "false") or (_is_short(text) and takes_back(text))
+    return _is_limiting(key) or text in ("true", "false") or (_is_short(text) and Wording(text).takes_back)
 
 
 def _is_limiting(key: str) -> bool:
     words = _SEPARATORS.sub(" ", key)
-    return takes_back(words) or bool(_LIMITING_KEYS.search(words))
+    return Wording(words).takes_back or bool(_LIMITING_KEYS.search(words))
 
 
 def _in_order(leaves: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:

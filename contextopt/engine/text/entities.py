@@ -78,15 +78,16 @@ def find_entities(text: str) -> Iterator[Entity]:
     """Yield the names in the text, in order."""
     for match in _ENTITY.finditer(text):
         kind: EntityKind = match.lastgroup  # type: ignore[assignment]  # the groups are the kinds
-        if kind == "path" and not any(map(str.isalnum, match.group())):
+        name, (start, end) = match[0], match.span()
+        if kind == "path" and not any(map(str.isalnum, name)):
             continue
-        if kind == "identifier" and match.group().casefold() in _ABBREVIATIONS:
+        if kind == "identifier" and name.casefold() in _ABBREVIATIONS:
             continue
-        if kind in ("name", "identifier") and match.group().lower().replace("’", "'") in _NAMELESS:
+        if kind in ("name", "identifier") and name.lower().replace("’", "'") in _NAMELESS:
             continue
-        if kind == "name" and _SENTENCE_END.search(text, max(0, match.start() - 12), match.start()):
+        if kind == "name" and _SENTENCE_END.search(text, max(0, start - 12), start):
             continue
-        yield Entity(match.start(), match.end(), match.group(), kind)
+        yield Entity(start, end, name, kind)
 
 
 def words_of(text: str) -> set[str]:
