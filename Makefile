@@ -15,10 +15,10 @@ CANDIDATES = .venv/bin/python python3.13 python3.12 python3.14 python3 python \
 	"$$HOME"/.local/share/uv/python/*/bin/python3.1[234]
 define environment
 @for python in $(CANDIDATES); do \
-	"$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null \
+	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 12) <= sys.version_info < (3, 15))' 2>/dev/null \
 		&& exec "$$python" -I config/environment.py $(1); \
 done; \
-echo "Contextopt needs Python 3.12 or newer with its venv module, and found none." >&2; \
+echo "Contextopt needs Python 3.12, 3.13 or 3.14 with its venv module, and found none." >&2; \
 echo "Install one: apt install python3 python3-venv (Debian 13, Ubuntu 24.04), brew install python@3.13," >&2; \
 echo "pyenv install 3.13, or uv python install 3.13." >&2; \
 exit 1
