@@ -99,7 +99,11 @@ class InputForm[Given: Input](forms.Form):
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether the values have changed since the form was opened."""
+        """Whether the values have changed since the form was opened.
+
+        Check this before the form's errors: a page with errors has the present hash, so the change would go
+        unnoticed.
+        """
         return bool(self.data.get("seen", self.seen) != self.seen)
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,11 +70,11 @@ def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
     found = get_memory(request, memory_id)
     require_role(request, Role.EDITOR)
     form = MemoryEditForm(request.POST, initial=MemoryEditForm.initial_of(found))
-    if not form.is_valid():
-        return _render(request, found, form, status=422)
     if form.is_overtaken:
         form.add_error(None, OVERTAKEN)
         return _render(request, found, form, status=409)
+    if not form.is_valid():
+        return _render(request, found, form, status=422)
     try:
         update_memory(memory=found, changes=form.value)
     except Conflict as error:

@@ -44,14 +44,15 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
         return _render(request, space, ConfigForm(initial=ConfigForm.initial_of(active)))
     require_role(request, Role.EDITOR)
     form = ConfigForm(request.POST, initial=ConfigForm.initial_of(active))
-    if not form.is_valid():
-        return _render(request, space, form, status=422)
-    if not set(form.changed_data) & set(SETTINGS):
-        messages.info(request, "Nothing was changed.")
-        return redirect("dashboard:space_settings", slug)
-    if form.is_overtaken:
+    has_changed = bool(set(form.changed_data) & set(SETTINGS))
+    if form.is_overtaken and has_changed:
         form.add_error(None, _overtaken(active, form))
         return _render(request, space, form, status=409)
+    if not form.is_valid():
+        return _render(request, space, form, status=422)
+    if not has_changed:
+        messages.info(request, "Nothing was changed.")
+        return redirect("dashboard:space_settings", slug)
     config = _publish(request, space, form)
     if config is None:
         return _render(request, space, form, status=422)

@@ -73,11 +73,11 @@ def record_edit(request: TeamRequest, slug: str, record_id: int) -> HttpResponse
     found = get_record(request, slug, record_id)
     require_role(request, Role.EDITOR)
     form = RecordEditForm(request.POST, initial=RecordEditForm.initial_of(found))
-    if not form.is_valid():
-        return _render(request, found, form, status=422)
     if form.is_overtaken:
         form.add_error(None, OVERTAKEN)
         return _render(request, found, form, status=409)
+    if not form.is_valid():
+        return _render(request, found, form, status=422)
     try:
         update_record(record=found, changes=form.value, actor=request.actor)
     except Conflict as error:

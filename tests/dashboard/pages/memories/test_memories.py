@@ -89,8 +89,9 @@ def test_an_edit_made_meanwhile_is_not_replaced_unseen(editor_client: Client, te
     seen = seen_in(html_of(editor_client, url))
     data = {"memory_type": "general", "trust_level": "user", "payload": "{}"}
     editor_client.post(url + "edit", {**data, **seen, "content": "Theirs"})
-    response = editor_client.post(url + "edit", {**data, **seen, "content": "Mine"})
-    assert response.status_code == 409
+    for wrong in ({"payload": "{"}, {}):
+        response = editor_client.post(url + "edit", {**data, **seen, "content": "Mine", **wrong})
+        assert response.status_code == 409
     html = response.content.decode()
     assert "changed in the meantime" in html
     assert Memory.objects.get().content == "Theirs"
