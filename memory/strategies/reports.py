@@ -97,7 +97,8 @@ def _find_repeated(team: Team, data: CompletionIn, now: datetime) -> Completion 
     if data.task_id:
         return reports.filter(sha256=data.digest()).first()
     since = now - REPEATED_WITHIN
-    digests = [data.digest(day) for day in (since.date(), now.date())]
+    # Reports were stored without a day once.
+    digests = [data.digest(day) for day in (None, since.date(), now.date())]
     return reports.filter(sha256__in=digests, created_at__gt=since).first()
 
 

@@ -129,6 +129,14 @@ def test_a_recurring_task_counts_each_day(complete, team: Team) -> None:
         assert not complete(task_id=task.pk).is_new
 
 
+def test_a_report_stored_without_a_day_is_known_for_a_day(complete) -> None:
+    stored = complete()
+    Completion.objects.update(sha256=CompletionIn(**stored.completion.report).digest())
+    assert complete().completion == stored.completion
+    with time_machine.travel(timezone.now() + timedelta(hours=25)):
+        assert complete().is_new
+
+
 def test_an_open_task_is_ended_once(complete, team: Team) -> None:
     task = factories.make_task(team, repository="web")
     result = complete(task_id=task.pk, description="", repository="")
