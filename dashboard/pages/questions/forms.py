@@ -104,6 +104,8 @@ class QuestionForm(InputForm[QuestionIn]):
 class QuestionsUploadForm(UploadForm):
     """A file of questions."""
 
+    command = "import_questions"
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         field = self.fields["file"]

@@ -195,6 +195,8 @@ class ConfigForm(InputForm[ConfigIn]):
 
 
 class UploadForm(forms.Form):
+    # Imports larger files.
+    command = "import_records"
     file = forms.FileField(
         help_text="JSONL or CSV, up to 5 MB. Importing the same file twice changes nothing.",
         widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.tsv"}),
@@ -204,7 +206,7 @@ class UploadForm(forms.Form):
         file = self.cleaned_data["file"]
         if file.size > UPLOAD_MAX_BYTES:
             raise forms.ValidationError(
-                "The file is larger than 5 MB. Use `manage.py import_records` for larger files."
+                f"The file is larger than 5 MB. Use `manage.py {self.command}` for larger files."
             )
         # Five megabytes can unpack to five gigabytes.
         if file.read(2) == b"\x1f\x8b":
@@ -214,7 +216,7 @@ class UploadForm(forms.Form):
         # Lines of one character take half a minute.
         if max(content.count(b"\n"), content.count(b"\r")) > UPLOAD_MAX_LINES:
             raise forms.ValidationError(
-                f"The file has more than {UPLOAD_MAX_LINES:,} lines. Use `manage.py import_records` for it."
+                f"The file has more than {UPLOAD_MAX_LINES:,} lines. Use `manage.py {self.command}` for it."
             )
         file.seek(0)
         return file

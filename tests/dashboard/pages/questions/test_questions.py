@@ -11,6 +11,7 @@ from contextopt.models import Record, Role, Space, Team
 from contextopt.spaces.configs import draft_settings
 from contextopt.spaces.inputs import ConfigIn
 from dashboard.kit.formats import signed
+from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES, UPLOAD_MAX_LINES
 from dashboard.pages.spaces.proofs import begin_proofs
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
@@ -210,6 +211,13 @@ def test_a_missed_record_is_named_by_its_title(owner_client, questions, talk) ->
     html = html_of(owner_client, url_of(questions))
     assert "Ada: dropped at rank" in html
     assert "D1:1" not in html
+
+
+@pytest.mark.parametrize("content", [b"x" * (UPLOAD_MAX_BYTES + 1), b"1\n" * (UPLOAD_MAX_LINES + 1)])
+def test_a_file_that_is_too_large_names_the_command(content: bytes, owner_client, questions) -> None:
+    file = SimpleUploadedFile("q.jsonl", content)
+    refused = owner_client.post(url_of(questions, "import/"), {"file": file}).content.decode()
+    assert "Use `manage.py import_questions` for" in refused
 
 
 def test_imports_a_file_and_reports_rejected_lines(owner_client, questions) -> None:
