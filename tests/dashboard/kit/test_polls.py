@@ -36,8 +36,8 @@ def test_details_that_are_polled_have_an_id() -> None:
     nameless = [
         (name, tag)
         for name, text in polled
-        for tag in re.findall(r"<details\b.*?>", text)
+        for tag in re.findall(r"<details\b.*?>", text, re.DOTALL)
         # Votes belong to answered turns, which are not polled.
-        if " id=" not in tag and 'class="why"' not in tag
+        if not re.search(r"\sid=", tag) and 'class="why"' not in tag
     ]
     assert nameless == []
