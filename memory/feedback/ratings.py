@@ -15,7 +15,8 @@ USES_MAX = 50
 
 
 def rate_strategies(*, team_id: int, assembly_id: int, rater: str) -> None:
-    """Rate the strategies that an answer was made with by the share of its votes that are up.
+    """Rate the strategies that an answer was made with by the share of the votes that are up: on it, and on
+    all other contexts of its task.
 
     Each use has one rating, which follows the votes and is taken back with the last of them. Call this in the
     vote's transaction, so that a stored vote always shows in the ratings.
@@ -26,25 +27,23 @@ def rate_strategies(*, team_id: int, assembly_id: int, rater: str) -> None:
         # A transaction that waits here counts the votes afterwards, so the last to write sees all of them.
         memories = Memory.objects.filter(pk__in={use.memory_id for use in uses}).order_by("id")
         list(memories.select_for_update(no_key=True).values_list("pk"))
-        rating = _share_up(team_id, assembly_id)
         for use in uses:
-            rate_use(use=use, rating=rating, actor=rater[:ACTOR_MAX])
+            rate_use(use=use, rating=_share_up(team_id, use), actor=rater[:ACTOR_MAX])
 
 
-def _share_up(team_id: int, assembly_id: int) -> float | None:
+def _share_up(team_id: int, use: StrategyUse) -> float | None:
     """Return the share of the votes that are up; None without votes."""
-    votes = Vote.objects.filter(team_id=team_id, assembly_id=assembly_id)
+    contexts = Q(pk=use.assembly_id) | Q(task__isnull=False, task=use.task_id)
+    votes = Vote.objects.filter(team_id=team_id, assembly__in=Assembly.objects.filter(contexts))
     is_up = Case(When(rating=Rating.UP, then=Value(1.0)), default=Value(0.0), output_field=FloatField())
     share: float | None = votes.aggregate(mean=Avg(is_up))["mean"]
     return share
 
 
 def uses_of(team_id: int, assembly_id: int) -> list[StrategyUse]:
-    """Return the uses of strategies in an assembly, or in the task that the assembly was a step of."""
-    assembly = Assembly.objects.select_related("attempt", "handoff").filter(pk=assembly_id).first()
-    steps = [assembly, *(getattr(assembly, name, None) for name in ("attempt", "handoff"))]
-    tasks = {step.task_id for step in steps if step is not None} - {None}
-    named = Q(assembly_id=assembly_id) | Q(task_id__in=tasks)
+    """Return the uses of strategies in an assembly, or in the task that the assembly was made for."""
+    task_id = Assembly.objects.filter(pk=assembly_id).values_list("task_id", flat=True).first()
+    named = Q(assembly_id=assembly_id) | Q(task__isnull=False, task=task_id)
     return list(
         StrategyUse.objects.select_related("memory")
         .filter(named, memory__team_id=team_id)

@@ -81,6 +81,28 @@ def test_a_use_of_the_task_counts_for_its_contexts(team: Team, strategy: Memory,
     assert use.rating == 0
 
 
+def test_the_votes_on_all_contexts_of_a_task_count(team: Team, strategy: Memory, vote) -> None:
+    task = factories.make_task(team)
+    use = make_use(strategy, task=task)
+    made = [
+        build_step(team=team, data=AgentStepIn(task_id=task.pk, phase="building"), actor="test").assembly
+        for _ in range(2)
+    ]
+    first, second = (each.pk for each in made if each is not None)
+
+    def rating() -> float | None:
+        use.refresh_from_db()
+        return use.rating
+
+    vote(first, "up")
+    vote(second, "down")
+    assert rating() == 0.5
+    vote(second, "")
+    assert rating() == 1
+    vote(first, "")
+    assert rating() is None
+
+
 def test_a_rater_may_have_a_longer_name_than_an_actor(space: Space, strategy: Memory, vote) -> None:
     assembly = factories.make_assembly(space)
     use = make_use(strategy, assembly_id=assembly.id)
