@@ -6,17 +6,19 @@ const IDLE_SKIPS = 3;
 const TOAST_MS = 10000;
 
 /* What this browser remembers. If it stores nothing for this site, only the open page knows it. */
+const unstored = new Map();
+
 function keep(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // The page goes on without it.
+    unstored.set(key, value);
   }
 }
 
 function recall(key) {
   try {
-    return localStorage.getItem(key);
+    return unstored.get(key) ?? localStorage.getItem(key);
   } catch {
     return null;
   }

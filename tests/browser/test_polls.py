@@ -103,3 +103,5 @@ def test_without_storage_columns_can_be_hidden(space: Space, open_page: Callable
     page.get_by_text("Columns").click()
     page.get_by_label("By", exact=True).uncheck()
     expect(page.get_by_role("columnheader", name="By")).to_be_hidden()
+    poll(page, "assemblies")
+    expect(page.get_by_role("columnheader", name="By")).to_be_hidden()
