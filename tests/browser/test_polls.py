@@ -7,6 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt.models import Space, Team
+from contextopt.people.audit import note_event
+from dashboard.kit.paging import PAGE_ROWS
 from memory.questions.inputs import QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories
@@ -105,3 +107,14 @@ def test_without_storage_columns_can_be_hidden(space: Space, open_page: Callable
     expect(page.get_by_role("columnheader", name="By")).to_be_hidden()
     poll(page, "assemblies")
     expect(page.get_by_role("columnheader", name="By")).to_be_hidden()
+
+
+def test_older_rows_keep_the_focus_on_their_link(team: Team, open_page: Callable[..., Page]) -> None:
+    for number in range(2 * PAGE_ROWS + 1):
+        note_event(team_id=team.pk, actor="test", action="key.created", subject=f"key {number}")
+    page = open_page(**DESK)
+    page.goto("/settings/audit/")
+    page.get_by_role("link", name="Older").focus()
+    for shown in (f"key {PAGE_ROWS}", "key 0"):
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("cell", name=shown, exact=True)).to_be_visible()
