@@ -12,6 +12,7 @@ from dashboard.kit.charts.plots import (
     Json,
     Plot,
     bar,
+    bar_opacities,
     lay_out,
     plain,
     scatter,
@@ -86,11 +87,10 @@ class PhaseChart:
 
 def saved_figure(data: PhaseData) -> Plot:
     """Draw the tokens saved, the phases stacked; extra costs go below zero."""
-    last = 0.5 if data.period.is_incomplete else 1.0
     bars = [
         bar(
             name=plain(line.name), x=data.moments, y=[_saved(point) for point in line.points],
-            marker={"color": line.colour, "opacity": [*([1.0] * (len(line.points) - 1)), last]},
+            marker={"color": line.colour, "opacity": bar_opacities(data.period)},
             **_links(data, line),
         )
         for line in data.lines
