@@ -22,10 +22,12 @@ def named_records(body: bytes) -> list[int]:
 
 def _find_ids(value: Any) -> Iterator[int]:
     if isinstance(value, dict):
-        # Tasks have no source, and memories no external id.
-        if "source" in value and isinstance(value.get("external_id"), str):
+        # Tasks have no source, and memories no external id. A finding's content may have any fields.
+        is_record = "source" in value and isinstance(value.get("external_id"), str)
+        if is_record and type(value.get("id")) is int:
             yield value["id"]
-        value = list(value.values())
+        # The fields in metadata are the caller's own.
+        value = [inner for name, inner in value.items() if name != "metadata"]
     if isinstance(value, list):
         for inner in value:
             yield from _find_ids(inner)

@@ -270,6 +270,13 @@ class TestIdempotency:
         assert second["Idempotency-Replayed"] == "true"
         assert Record.objects.count() == 1
 
+    @pytest.mark.parametrize("extra", [{}, {"id": "ticket-7"}, {"id": 7}])
+    def test_metadata_that_looks_like_a_record(self, api, space, extra):
+        data = {"title": "A", "metadata": {"origin": {"source": "crm", "external_id": "7", **extra}}}
+        response = api.post(RECORDS, data, headers=self.HEADERS)
+        assert response.status_code == 201
+        assert StoredResponse.objects.get().record_ids == [response.json()["id"]]
+
     def test_repeat_of_an_assembly(self, api, space):
         first = api.post("/assemblies", {"space": "support"}, headers=self.HEADERS)
         second = api.post("/assemblies", {"space": "support"}, headers=self.HEADERS)
