@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 
 from contextopt.engine.text.errors import EngineError, InvalidValue
-from contextopt.errors import ContextoptError, InvalidInput, NotFound
+from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
 from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems, has_surrogate
 from contextopt.locks import is_about_deleted
@@ -145,11 +145,11 @@ class ReportingCommand(BaseCommand):
         try:
             check_arguments(self.parser, options)
             return self.run(options)
-        except InvalidInput as error:
-            lines = [
-                f"{self._named(problem.field)}: {self._in_options(problem.message)}"
-                for problem in error.problems
-            ]
+        except (InvalidInput, InvalidValue) as error:
+            faults: Sequence[FieldProblem | InvalidValue] = (
+                error.problems if isinstance(error, InvalidInput) else [error]
+            )
+            lines = [f"{self._named(fault.field)}: {self._in_options(fault.message)}" for fault in faults]
             raise CommandError("\n".join(lines), returncode=UNUSABLE) from error
         except (EngineError, ContextoptError) as error:
             raise CommandError(self._in_options(str(error)), returncode=UNUSABLE) from error
@@ -266,8 +266,3 @@ def parse_input[Model: BaseModel](
 def option_name(field: str, names: Mapping[str, str]) -> str:
     root = field.split(".")[0]
     return names.get(root) or f"--{root.replace('_', '-')}"
-
-
-def invalid_option(error: InvalidValue) -> InvalidInput:
-    """Return the engine's error, naming the option at fault."""
-    return InvalidInput.of(option_name(error.field, {}), error.message)

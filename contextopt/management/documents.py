@@ -1,19 +1,17 @@
 """Commands that read one JSON document: a file, or `-` for standard input."""
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, ValidationError
 
 from contextopt.agents.inputs import CONTEXT_CHARS_MAX
-from contextopt.engine.text.counters import COUNTERS, Counter, get_counter
-from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.counters import COUNTERS
 from contextopt.errors import FieldProblem, InvalidInput
 from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems
-from contextopt.management.base import ReportingCommand, invalid_option
+from contextopt.management.base import ReportingCommand
 from contextopt.spaces.importing import check_input, open_input
 from contextopt.strictjson import DuplicateKey, read_json
 
@@ -35,18 +33,6 @@ class DocumentCommand(ReportingCommand):
         )  # fmt: skip
         parser.add_argument("--encoding", metavar="NAME", default="cl100k_base", help="default: cl100k_base")
         parser.add_argument("--no-log", action="store_true", help="don't log the saving")
-
-
-def counter_of(options: Mapping[str, Any]) -> Counter:
-    """Return the token counter that the options name.
-
-    Raises:
-        InvalidInput: there is no such encoding.
-    """
-    try:
-        return get_counter(options["counter"], options["encoding"])
-    except InvalidValue as error:
-        raise invalid_option(error) from error
 
 
 def _same(document: object) -> object:

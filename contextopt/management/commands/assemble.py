@@ -9,18 +9,10 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.config import SEARCH_STAGE
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.management.answers import AnsweringCommand
-from contextopt.management.base import (
-    ACTOR,
-    DONE,
-    invalid_option,
-    parse_input,
-    space_of,
-    team_of,
-)
+from contextopt.management.base import ACTOR, DONE, parse_input, space_of, team_of
 from contextopt.management.ledgers import describe_result
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space, Team
@@ -83,12 +75,8 @@ class Command(AnsweringCommand):
                 asked[field] = options[field].split(",") if field == "in_sight" else options[field]
         request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
         space = space_of(team, request.space)
-        try:
-            # Loading the tokenizer's data takes longer than an assembly, so it is not part of the measured
-            # time.
-            (get_tokenizer(request.encoding) if request.encoding else tokenizer_of(space)).count("ready")
-        except InvalidValue as error:
-            raise invalid_option(error) from error
+        # Loading the tokenizer's data takes longer than an assembly, so load it before time is measured.
+        (get_tokenizer(request.encoding) if request.encoding else tokenizer_of(space)).count("ready")
         if options["queries"] is not None:
             return self.answer_lines(
                 options["queries"],
@@ -96,10 +84,7 @@ class Command(AnsweringCommand):
                 space=space.slug,
             )
         self._prepare(space, request)
-        try:
-            result = self._assemble(team, request, options)
-        except InvalidValue as error:
-            raise invalid_option(error) from error
+        result = self._assemble(team, request, options)
         self.print_answer(options, result.to_json(), describe_result(result))
         return DONE
 

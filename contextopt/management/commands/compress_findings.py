@@ -11,8 +11,9 @@ from contextopt.engine.briefs.compression import Compression, compress
 from contextopt.engine.briefs.findings import parse_findings, render_finding
 from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
-from contextopt.management.base import DONE, ReportingCommand, invalid_option
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.errors import InvalidInput
+from contextopt.management.base import DONE, ReportingCommand
 from contextopt.management.documents import read_document
 
 
@@ -33,7 +34,7 @@ class Command(ReportingCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         document = read_document(PhaseFindings, options["file"])
-        settings, tokenizer = BriefSettings(), _tokenizer(options["encoding"])
+        settings, tokenizer = BriefSettings(), get_tokenizer(options["encoding"])
         if options["budget"] is not None:
             settings = _with_budget(settings, document.phase, options["budget"])
         findings = parse_findings(document.findings, phase=document.phase)
@@ -53,15 +54,8 @@ def describe_compression(compression: Compression, critical: list[str]) -> str:
     return "\n".join([text, "", f"{size} ({parts})", *lines]).lstrip("\n")
 
 
-def _tokenizer(encoding: str) -> Tokenizer:
-    try:
-        return get_tokenizer(encoding)
-    except InvalidValue as error:
-        raise invalid_option(error) from error
-
-
 def _with_budget(settings: BriefSettings, phase: str, budget_tokens: int) -> BriefSettings:
     try:
         return settings.with_budget(phase, budget_tokens)
     except InvalidValue as error:
-        raise invalid_option(InvalidValue("budget", error.message)) from error
+        raise InvalidInput.of("--budget", error.message) from error

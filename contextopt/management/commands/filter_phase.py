@@ -8,8 +8,9 @@ from django.core.management.base import CommandParser
 from contextopt.agents.inputs import AgentContextIn, PhaseNamed
 from contextopt.agents.phases import FilterResult, figures, filter_agent_context
 from contextopt.assemblies.models import FULL_CONTEXT
+from contextopt.engine.text.counters import get_counter
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
-from contextopt.management.documents import DocumentCommand, counter_of, read_document
+from contextopt.management.documents import DocumentCommand, read_document
 
 
 class Command(DocumentCommand):
@@ -34,7 +35,7 @@ class Command(DocumentCommand):
             team_id=team_of(options).pk,
             phase=named.phase,
             context=read_document(AgentContextIn, options["file"]).to_value(place=""),
-            counter=counter_of(options),
+            counter=get_counter(options["counter"], options["encoding"]),
             actor=ACTOR,
             task_id=named.task_id,
             store=not options["no_log"],

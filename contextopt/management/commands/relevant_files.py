@@ -7,18 +7,11 @@ from typing import Annotated, Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, Field
 
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Text
 from contextopt.management.answers import AnsweringCommand
-from contextopt.management.base import (
-    ACTOR,
-    DONE,
-    invalid_option,
-    parse_input,
-    team_of,
-)
+from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.repositories import Target, target
 from contextopt.models import Team
 from contextopt.repositories.graphs import load_index
@@ -73,10 +66,8 @@ class Command(AnsweringCommand):
             raise InvalidInput.of("--task", "give --task or --tasks, not both")
         names = {"seeds": "--seed"}
         request = parse_input(RelevantIn, {"task": "-", **asked} if many else asked, names)
-        try:
-            get_tokenizer(request.encoding)
-        except InvalidValue as error:
-            raise invalid_option(error) from error
+        # Name an unknown encoding once instead of on every line.
+        get_tokenizer(request.encoding)
         with target(team, options["repository"]) as found:
             rank = _Asking(team, options["repository"], found).rank
             if many:

@@ -8,8 +8,9 @@ from django.core.management.base import CommandParser
 from contextopt.agents.inputs import RetryIn, RetryLimitsIn
 from contextopt.agents.retries import Retry, log_delta, plan_delta
 from contextopt.agents.retrysettings import limits_in_force
+from contextopt.engine.text.counters import get_counter
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
-from contextopt.management.documents import DocumentCommand, counter_of, read_document
+from contextopt.management.documents import DocumentCommand, read_document
 
 
 class Command(DocumentCommand):
@@ -38,7 +39,8 @@ class Command(DocumentCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         asked = parse_input(RetryLimitsIn, {name: options[name] for name in RetryLimitsIn.model_fields})
-        data, counter = read_document(RetryIn, options["file"]), counter_of(options)
+        data = read_document(RetryIn, options["file"])
+        counter = get_counter(options["counter"], options["encoding"])
         team = team_of(options)
         retry = plan_delta(data=data, limits=limits_in_force(team.pk, asked), counter=counter)
         if not options["no_log"]:

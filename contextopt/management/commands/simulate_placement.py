@@ -8,9 +8,8 @@ from django.core.management.base import CommandParser
 from contextopt.assemblies.placement.scripts import Script, parse_scripts
 from contextopt.assemblies.placement.simulations import CONTEXT_TOKENS, TURNS, simulate
 from contextopt.engine.prompts.config import MAX_PART_TOKENS
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, invalid_option, team_of
+from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
 from contextopt.management.documents import FILE, read_whole
 from contextopt.management.upkeep import make_searchable
 from contextopt.spaces.importing.dialogues import BYTES_MAX
@@ -59,11 +58,8 @@ class Command(ReportingCommand):
             prepare=lambda space: make_searchable(self.stderr, SEARCHABLE, space.pk),
             on_progress=progress.show,
         )
-        try:
-            for outcome in outcomes:
-                self._print(outcome.to_json(), is_json=options["json"])
-        except InvalidValue as error:
-            raise invalid_option(error) from error
+        for outcome in outcomes:
+            self._print(outcome.to_json(), is_json=options["json"])
         return DONE
 
     def _print(self, line: dict[str, Any], *, is_json: bool) -> None:
