@@ -1,9 +1,9 @@
-"""The web application: Django's pages and API, and beside them what stays open without holding a thread."""
+"""The web application: Django for pages and API. Event streams and MCP requests hold no thread."""
 
 import gc
 import os
 
-# Everything imported stays, so collecting garbage during the start only wastes a sixth of its time.
+# Nothing imported is ever freed, so garbage collection would waste a sixth of the startup time.
 gc.disable()
 
 import django  # noqa: E402

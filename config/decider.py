@@ -16,12 +16,12 @@ from contextopt.gateway.contexts import load_shared  # noqa: E402
 
 load_shared()
 keep_imported()
-# In the process that the others are forked from.
+# This runs in the fork server. Forking is only safe without other threads.
 start_pulse_without_thread()
 
 
 def begin() -> None:
-    """Leave it to the gateway when to end, and show signs of life until then."""
+    """Start the pulse, ignore Ctrl-C, and end with the gateway."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_gateway, daemon=True).start()
     start_pulse()

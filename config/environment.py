@@ -197,7 +197,7 @@ def _run(command: Sequence[str | Path], *, quiet: bool = False, seconds: float |
 
 @contextlib.contextmanager
 def _only_installer() -> Iterator[None]:
-    """Hold the installer's lock: of two terminals that set up at once, the second waits and finds it done."""
+    """Hold the installer's lock. If two terminals set up at once, the second waits and finds it done."""
     path = BASE_DIR / "var" / "locks" / "environment.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as handle:

@@ -1,15 +1,16 @@
-"""When a process that serves looks for garbage."""
+"""Garbage collection in processes that serve requests."""
 
 import gc
 
-# Rows that were read with the row they belong to are cycles, and hold large texts. So the young are looked
-# through often; the others, which are few, seldom.
+# A row loaded together with the row it belongs to is a reference cycle, and may hold large texts. So young
+# objects are checked often, and the older ones, which are few, rarely.
 THRESHOLDS = (2_000, 20, 20)
 
 
 def keep_imported() -> None:
-    """Let the collector pass over all objects so far, which live as long as the process. It would stop all
-    threads to visit them, and copy the pages that forked processes share.
+    """Exempt all existing objects from collection, because they live as long as the process.
+
+    Visiting them would stop all threads, and copy the memory pages that forked processes share.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The gateway's process: an ASGI application of its own, so that it does not fall with the pages."""
+"""The gateway's process: a separate ASGI application, so that it keeps running if the web process fails."""
 
 import os
 import sys
@@ -12,12 +12,12 @@ from config.embedded.pulses import MainLoop, start_pulse  # noqa: E402
 from contextopt.gateway.app import Gateway  # noqa: E402
 from contextopt.telemetry.exporter import telemetry  # noqa: E402
 
-# Threads give way to the loop that passes chunks on, more often than by default.
+# Threads yield to the event loop, which forwards chunks, more often than by default.
 sys.setswitchinterval(0.0005)
 
-# A stuck loop is noticed after as many seconds more as a process that stopped.
+# A stuck loop is noticed this much later than a stopped process.
 loop = MainLoop(stuck_seconds=3.0)
 application = Gateway("config.decider", loop.turn)
-# The first prompt does not wait for the libraries.
+# Import the libraries now, so that the first prompt does not wait for them.
 telemetry()
 start_pulse(loop.is_well)

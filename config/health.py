@@ -1,4 +1,4 @@
-"""Tells whether the web process and its database answer, and nothing that a stranger should not know."""
+"""The health check: whether the web process and its database respond, and nothing else."""
 
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse

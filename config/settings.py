@@ -15,7 +15,7 @@ from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
 from config.embedded import postgres
-from config.pooling import check_rested
+from config.pooling import check_idle
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -46,7 +46,7 @@ def env_int(name: str, default: int, *, low: int = 0, high: int) -> int:
 
 
 def env_port(name: str, default: int) -> int | None:
-    """Return a port, or None if the variable is set to nothing."""
+    """Return a port, or None if the variable is set but empty."""
     if name in os.environ and not env_str(name):
         return None
     return env_int(name, default, low=1, high=65_535)
@@ -98,7 +98,7 @@ def database_params() -> dict[str, str]:
     return {key: str(value) for key, value in params.items() if value is not None}
 
 
-# Open pages that a process tells of changes.
+# Maximum number of open pages that each web process notifies of changes.
 EVENT_STREAMS = env_int("EVENT_STREAMS", 500, low=0, high=100_000)
 DEBUG = env_bool("DEBUG")
 SECRET_KEY = env_secret("SECRET_KEY", VAR_DIR / "secret_key")
@@ -186,7 +186,7 @@ DATABASES = {
                 "min_size": 1,
                 "max_size": env_int("DATABASE_POOL", 16, low=1, high=500),
                 "timeout": 3,
-                "check": check_rested,
+                "check": check_idle,
             },
         },
     }
@@ -196,7 +196,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Jobs go through the same PostgreSQL unless a broker is named; see config/celery.py.
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
 
-# Any endpoint that speaks the OpenAI chat protocol. Without one, everything but the answers works.
+# Any endpoint that speaks the OpenAI chat protocol. Only the chat, model briefs and the gateway need one.
 LLM_BASE_URL = env_str("LLM_BASE_URL")
 LLM_API_KEY = env_str("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
@@ -205,7 +205,7 @@ ANTHROPIC_BASE_URL = env_str("ANTHROPIC_BASE_URL")
 # The gateway's own address. An empty port switches it off.
 GATEWAY_HOST = env_str("GATEWAY_HOST", "127.0.0.1")
 GATEWAY_PORT = env_port("GATEWAY_PORT", 8010)
-# The model that makes vectors of texts. Another choice embeds everything again, beside the old vectors.
+# The model that computes vectors. Changing it embeds everything again, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
 EMBEDDING_BASE_URL = env_str("EMBEDDING_BASE_URL")
@@ -244,7 +244,7 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "dashboard:overview"
 LOGOUT_REDIRECT_URL = "login"
 
-# A collector of OpenTelemetry; the library reads its other settings, OTEL_…, itself.
+# The OpenTelemetry collector. The library reads the other OTEL_… variables itself.
 OTEL_EXPORTER_OTLP_ENDPOINT = env_str("OTEL_EXPORTER_OTLP_ENDPOINT")
 OTEL_CAPTURE_CONTENT = env_str("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").lower()
 # Lets a Prometheus server read /metrics without an API key.
@@ -255,7 +255,7 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
 USE_THOUSAND_SEPARATOR = True
-# The folder of a language has formats that differ from Django's.
+# config/en_GB/formats.py overrides some of Django's formats.
 FORMAT_MODULE_PATH = "config"
 
 STATIC_URL = "static/"
@@ -351,7 +351,7 @@ UNFOLD = {
     "BORDER_RADIUS": "6px",
     "SITE_ICON": lambda _request: static("img/icon.svg"),
     "SIDEBAR": {"show_search": True, "navigation": "contextopt.adminsite.menu.navigation"},
-    # The greys and the accent of the pages, lighter and darker.
+    # Lighter and darker shades of the greys and the accent colour of the pages.
     "COLORS": {
         "base": {
             "50": "oklch(97.6% .002 107)",

@@ -1,4 +1,4 @@
-"""Django's ASGI handler, with bounds on the requests at work, on their bodies and on streams."""
+"""Django's ASGI handler, with limits on concurrent requests, body sizes and streams."""
 
 import asyncio
 import tempfile
@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 
 from contextopt.asgi import Receive
 
-# More requests at once would wait for a connection to the database, or for the interpreter.
+# More concurrent requests would only wait for a database connection or for the interpreter.
 REQUESTS_AT_ONCE = 8
 # An export holds its connection for as long as its client takes to read it.
 EXPORTS_AT_ONCE = 4
@@ -26,7 +26,7 @@ BODY_MAX_BYTES = 33 * 2**20
 class Site(ASGIHandler):
     """Serves all pages and the API. Each request has a thread of its own while it is served.
 
-    A client that sends or reads slowly holds a connection, but no request's turn.
+    A slow client occupies a connection, but does not count as a request being served.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Site(ASGIHandler):
         self._exports = asyncio.Semaphore(EXPORTS_AT_ONCE)
 
     async def read_body(self, receive: Receive) -> IO[bytes]:
-        """Read a body, or so much of it that Django sees it is too long."""
+        """Read a body, or just enough of it for Django to see that it is too long."""
         # The caller closes it.
         body = tempfile.SpooledTemporaryFile(settings.FILE_UPLOAD_MAX_MEMORY_SIZE)  # noqa: SIM115
         while body.tell() <= BODY_MAX_BYTES:
@@ -54,7 +54,7 @@ class Site(ASGIHandler):
         return body
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
-        """Wait until the client is gone, and drop what it still sends of a body that is too long."""
+        """Wait until the client disconnects. Discard the rest of a body that is too long."""
         while (await receive())["type"] != "http.disconnect":
             pass
         raise RequestAborted
@@ -68,7 +68,7 @@ class Site(ASGIHandler):
         return response
 
     async def _in_blocks(self, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """Read parts in the request's thread, as many at a time as fill a block."""
+        """Yield the parts in blocks, which are filled in the request's thread."""
         async with self._exports:
             while block := await sync_to_async(_next_block)(parts):
                 yield block

@@ -18,7 +18,7 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("metrics", metrics, name="metrics"),
     path("api/", api.urls),
-    # The page of the product limits guesses of the old password.
+    # Our own page limits how often the old password may be guessed.
     path("admin/password_change/", RedirectView.as_view(pattern_name="dashboard:password")),
     path("admin/", admin.site.urls),
     path("accounts/login/", auth_views.LoginView.as_view(redirect_authenticated_user=True), name="login"),

@@ -83,7 +83,7 @@ def drop_deadly_jobs(sender: Any, **_: object) -> None:
 def begin_job(**_: object) -> None:
     """End this process if the job takes too long; the job then returns to the queue.
 
-    The limit holds even where the job holds the interpreter.
+    The limit holds even if the job never releases the interpreter.
     """
     main_loop.is_in_job = True
     faulthandler.dump_traceback_later(HARD_TIME_LIMIT_SECONDS, exit=True, file=STDERR)

@@ -38,7 +38,7 @@ def refuse_unstorable(text: str) -> str:
 
 
 def make_storable(text: str) -> str:
-    """Return the text without NUL and lone surrogates, where nobody can be asked for another."""
+    """Drop NUL and replace lone surrogates in a text that cannot be refused, such as a model's answer."""
     return _LONE_SURROGATE.sub("\ufffd", text.replace("\0", ""))
 
 
@@ -65,7 +65,7 @@ def refuse_breaks(text: str) -> str:
 
 
 def read_digits(text: str, largest: int = BIGINT_MAX) -> int | None:
-    """Return the number, 0 to `largest`, that ASCII digits write; None for any other text."""
+    """Return the number that the ASCII digits spell, if it is at most `largest`; None for any other text."""
     # Python itself refuses to read more than 4,300 digits.
     is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(largest))
     return int(text) if is_short and int(text) <= largest else None
@@ -133,7 +133,7 @@ def check_json(value: object, depth: int, deepest: int | None = None) -> None:
 
 
 def refuse_truth(value: object) -> object:
-    """Refuse true and false as numbers. Python takes true for 1, but a caller means something else."""
+    """Refuse true and false where a number is expected. Pydantic would read them as 1 and 0."""
     if isinstance(value, bool):
         raise ValueError("must be a number, not true or false")
     return value

@@ -76,7 +76,7 @@ class Lock(StrEnum):
 
 @contextmanager
 def only_here(lock: Lock, *keys: object) -> Iterator[bool]:
-    """Try to take a lock for the database session; yield whether nobody else has it."""
+    """Try to take a lock for the database session; yield whether this session holds it."""
     number = lock.number(*keys)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s::bigint)", [number])

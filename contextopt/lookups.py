@@ -6,7 +6,7 @@ from contextopt.errors import NotFound
 
 
 def find_one[Row: Model](rows: QuerySet[Row], what: str) -> Row:
-    """Return the first of the rows, of which there should be one.
+    """Return the only row.
 
     Raises:
         NotFound: there is none; the message names `what`, such as `task 7`.

@@ -1,4 +1,4 @@
-"""Keyset paging. Each page begins after the last row of the one before, whatever was added since."""
+"""Keyset paging. Each page begins after the last row of the previous one, regardless of rows added since."""
 
 import base64
 import binascii
@@ -41,7 +41,7 @@ class Keyset:
                 return self.key.validate_python(tuple(values))
         except (ValidationError, ValueError, TypeError, binascii.Error):
             pass
-        raise InvalidInput.of("cursor", "is not a next_cursor that this list gave")
+        raise InvalidInput.of("cursor", "is not a next_cursor of this list")
 
     def page[Row: Model](
         self, rows: QuerySet[Row], key: tuple[Any, ...] | None, limit: int

@@ -17,7 +17,7 @@ DATABASE_UNREACHABLE = (OperationalError, InterfaceError)
 def own_conninfo() -> str:
     """Return how to connect to the database outside the pool, with all options of DATABASE_URL.
 
-    The name is the connection's, because tests have databases of their own.
+    The database's name comes from the connection, because tests have databases of their own.
     """
     return make_conninfo(**{**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]})
 
@@ -51,8 +51,8 @@ def copy_in(cursor: CursorWrapper, statement: str) -> Iterator[Copy]:
 def planned_anew() -> Iterator[None]:
     """Have each statement planned for its own parameters.
 
-    A generic plan reads far more than most questions need, so it takes several times as long as planning
-    does. In other places prepared plans are faster.
+    For these statements a generic plan reads far more than most questions need, which takes several times as
+    long as planning. Elsewhere prepared plans are faster.
     """
     connection.ensure_connection()
     driver = connection.connection
@@ -68,7 +68,7 @@ def planned_anew() -> Iterator[None]:
 def one_snapshot() -> Iterator[None]:
     """Let every statement of the block read the database as it was at the first one.
 
-    Inside a transaction it has no effect: its earlier statements have fixed how it reads.
+    Inside a transaction it has no effect, because earlier statements have fixed the isolation level.
     """
     if connection.in_atomic_block:
         yield

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, NoReturn
 
-# Up to so many bytes, marks in strings are counted too at first: few texts have that many.
+# Up to this size, count the marks in strings too at first: few texts then exceed the limit.
 QUICK_BYTES = 4 * 2**20
 _BACKSLASH = ord("\\")
 # Text up to a quote after one or three backslashes, many times: such quotes don't end a string.
@@ -41,8 +41,8 @@ def read_json(text: str) -> Any:
 def has_more_values(body: bytes, most: int) -> bool:
     """Tell whether a JSON text has more values than `most`, before it is parsed.
 
-    Counts the brackets that open and the commas, without those in strings: up to a few values more or less.
-    Parsing many small values takes far longer than parsing as many bytes of text.
+    Counts opening brackets and commas outside strings, so the result may be off by a few values. Parsing many
+    small values takes far longer than parsing the same number of bytes of text.
     """
     if len(body) <= QUICK_BYTES and _count_marks(body, 0, len(body)) <= most:
         return False
@@ -62,9 +62,9 @@ def _count_marks(body: bytes, start: int, end: int) -> int:
 
 
 def string_end(body: bytes, start: int) -> int:
-    """Return where a string ends that begins at `start`: after its quote, or with the text without one.
+    """Return where the string that begins at `start` ends: after its quote, or at the end of the text.
 
-    Long strings are searched for quotes alone, which is far faster than a pattern for all of a string.
+    Only quotes are searched for. In long strings, that is far faster than matching the whole string.
     """
     at = start + 1
     while (end := body.find(b'"', at)) >= 0:
@@ -78,7 +78,7 @@ def string_end(body: bytes, start: int) -> int:
 
 
 def _backslashes(part: bytes) -> int:
-    """Return how many backslashes end it."""
+    """Return the number of trailing backslashes."""
     return len(part) - len(part.rstrip(b"\\"))
 
 

@@ -27,10 +27,10 @@ from contextopt.spaces.recordviews import forget_views
 
 # The response to a write with an Idempotency-Key is kept this long.
 STORED_RESPONSE_LIFE = timedelta(hours=24)
-# Every assembly is stored sooner than this after it read a record.
+# Every assembly is stored within this time after it read a record.
 PURGE_RACE = timedelta(minutes=10)
 RECOUNT_BATCH = 5_000
-# So few that the job ends well within its hard time limit.
+# Few enough for the job to end well within its hard time limit.
 RECOUNT_BATCHES = 20
 # Start no message after this, so that the last one still ends within the job's time limit.
 SENDING_SECONDS = 20

@@ -268,8 +268,8 @@ def _leftovers(base_dir: Path) -> Iterable[psutil.Process]:
     spared = {own.pid, *(parent.pid for parent in own.parents())}
     for process in psutil.process_iter():
         try:
-            own_users = process.pid not in spared and process.uids().real == os.getuid()
-            if own_users and process.environ().get(MARK) == str(base_dir):
+            is_candidate = process.pid not in spared and process.uids().real == os.getuid()
+            if is_candidate and process.environ().get(MARK) == str(base_dir):
                 yield process
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
