@@ -1,1 +1,1 @@
-"""The gateway: prompts of other programs pass through it to their models, watched or with context added."""
+"""The gateway: prompts of other programs pass through it to their models, audited or with context added."""

@@ -40,14 +40,14 @@ THREADS = 4
 NONE: Literal[""] = ""
 SLUG_MAX = 64
 UNKNOWN = "?"
-"""Stands for slugs that no space can have, and for a key's latest slug of no space."""
+"""Stands for slugs too long for any space. A key's latest unknown slug is remembered under it."""
 
 type NoReason = Literal[""]
 type RefusalKind = Literal["unauthenticated", "forbidden", "too_many", "unavailable"]
 
 
 class Refused(Exception):
-    """The request is refused and does not go on."""
+    """The request is refused and not forwarded."""
 
     def __init__(self, kind: RefusalKind, status: int, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -100,7 +100,7 @@ class Gate:
     async def _find(self, secret_hash: str, slug: str) -> Admission | None:
         """Return a remembered admission if it is fresh, else a checked one.
 
-        A check that is slow or fails leaves a remembered one valid until its grace ends.
+        If the check is slow or fails, a remembered admission stays valid during its grace period.
         """
         asked = (secret_hash, slug)
         known = self._remembered(secret_hash, slug)
@@ -189,7 +189,7 @@ def load_admission(secret_hash: str, slug: str) -> Admission | None:
 
 
 def _only_space(key: ApiKey) -> tuple[str, Reason | NoReason]:
-    """Return the one space that the key reaches, or the reason why there is no such."""
+    """Return the one space that the key reaches, or the reason why there is not exactly one."""
     if key.is_limited:
         slugs = key.space_slugs
     else:

@@ -50,7 +50,7 @@ class ClientGoneError(Exception):
 
 @dataclass
 class Call:
-    """A request as it arrived, and the way to its client."""
+    """A request as it arrived, and the connection to its client."""
 
     scope: Scope
     receive: Receive
@@ -58,7 +58,7 @@ class Call:
     headers: dict[bytes, bytes] = field(init=False)
     path: str = field(init=False)
     plain_path: str = field(init=False)
-    # Set once the whole request was received. Only then can the client's leaving be seen.
+    # Set once the whole request was received. Only then can a disconnect be noticed.
     is_received: asyncio.Event = field(default_factory=asyncio.Event)
     _parts: list[bytes] = field(default_factory=list)
 
@@ -84,13 +84,13 @@ class Call:
 
     @property
     def is_served(self) -> bool:
-        """Whether the path is below /v1/ also once its dots are resolved, so that it stays there upstream."""
+        """Whether the path is below /v1/, and stays there if the upstream resolves dot segments."""
         parts = unquote(self.path).split("/")
         return self.path.startswith("/v1/") and not {".", ".."}.intersection(parts)
 
     @property
     def trace(self) -> dict[str, str]:
-        """The caller's trace, which also goes upstream as it is."""
+        """The caller's trace headers, which are also forwarded unchanged."""
         return {name: self.header(name) for name in ("traceparent", "tracestate") if self.header(name)}
 
     @property
@@ -101,7 +101,7 @@ class Call:
         return client_address(ASGIRequest(self.scope, BytesIO()))
 
     async def read(self) -> bytes | None:
-        """Return the body, or None if it is too long to be read. It can be streamed then."""
+        """Return the body, or None if it is too long. It can then still be streamed."""
         if int(self.header("content-length") or 0) > READ_MAX_BYTES:
             return None
         size = 0
@@ -113,7 +113,7 @@ class Call:
         return b"".join(self._parts)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, what was read of it first."""
+        """Yield the body as it arrives, beginning with the parts already read."""
         for part in self._parts:
             yield part
         self._parts = []
@@ -131,7 +131,7 @@ class Call:
                 yield message["body"]
 
     async def wait_for_departure(self) -> None:
-        """Return once the client is gone."""
+        """Return once the client has disconnected."""
         if self.has_body:
             await self.is_received.wait()
         while (await self.receive())["type"] != "http.disconnect":
@@ -141,7 +141,7 @@ class Call:
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def answer(self, status: int, value: object, headers: Headers | None = None) -> None:
-        """Send a whole answer in JSON."""
+        """Send a complete answer in JSON."""
         body = json.dumps(value).encode()
         length = (b"content-length", str(len(body)).encode())
         await self.start(status, [(b"content-type", b"application/json"), length, *(headers or [])])
@@ -260,7 +260,7 @@ class Gateway:
         body: bytes | AsyncIterator[bytes],
         exchange: Exchange | None,
     ) -> None:
-        """Send a request on, and its answer back, until one side leaves."""
+        """Forward a request, and return its answer, until one side disconnects."""
         sending = asyncio.create_task(self._send_on(call, url, headers, body, exchange))
         departure = asyncio.create_task(call.wait_for_departure())
         await asyncio.wait([sending, departure], return_when=asyncio.FIRST_COMPLETED)
@@ -306,7 +306,7 @@ class Gateway:
                     exchange.add(chunk)
                 await call.send({"type": "http.response.body", "body": chunk, "more_body": True})
         except httpx2.TransportError:
-            # The server ends the connection of an answer that is not complete, so the client sees the same.
+            # The server closes the connection after an incomplete answer, so the client sees a failure too.
             return
         if exchange is not None:
             exchange.outcome = Outcome.ANSWERED
@@ -314,7 +314,7 @@ class Gateway:
 
 
 def _plain_path(path: str) -> str:
-    """Return a path in its usual spelling, to recognise it by. It goes upstream as it came."""
+    """Return the path in its usual spelling, to recognise it. The original one is forwarded."""
     return "/" + "/".join(filter(None, unquote(path).split("/")))
 
 

@@ -1,4 +1,4 @@
-"""Decides on the context of a prompt and where it goes in, and logs it. All of it runs in a decider."""
+"""Decides on a prompt's context and where to insert it, and logs it. Everything here runs in a decider."""
 
 import time
 from collections import OrderedDict
@@ -27,7 +27,7 @@ from contextopt.search.embedders.choice import WORDLLAMA, configured_embedder, g
 from contextopt.search.hybrid import prepare_query
 from contextopt.telemetry.spans import Parent, inside
 
-# Each is logged at once, unless the database is slow.
+# They are logged immediately, unless the database is slow.
 COMPOSED_MAX = 200
 
 _composed: "OrderedDict[int, tuple[Admission, DecidedContext]]" = OrderedDict()
@@ -52,10 +52,10 @@ class PromptTask:
 
     @cached_property
     def standing(self) -> dict[int, Turn]:
-        """The conversation's blocks that can go back to their places.
+        """The conversation's blocks that can be inserted at their places again.
 
-        The provider holds what was before a prompt that continues a stored answer, so such a prompt only has
-        the block of a question that is asked again.
+        If the prompt continues a stored answer, the provider holds everything before it. Then only a repeated
+        question has a block here.
         """
         if self.plan is None:
             return {}
@@ -66,7 +66,7 @@ class PromptTask:
 
     @property
     def is_repeat(self) -> bool:
-        """Whether the last user text has its context already, as in turns that end in tool results."""
+        """Whether the last user text already has its context, as in turns that end in tool results."""
         return self.plan is not None and self.plan.place == place_of(self.prompt)
 
     @cached_property
@@ -98,7 +98,7 @@ class PromptTask:
         return decide_space(team_id=self.admission.key.team_id, request=request, actor=self.admission.actor)
 
     def _total(self) -> int | None:
-        """Return a total that has room for the prompt as it is, unless the space sets one or has room."""
+        """Return a total that fits the actual prompt; None if the settings fit it or have their own total."""
         assert self.admission.space is not None
         settings, sizes = self.admission.space.settings, self.sizes
         system: int = settings["system_tokens"]
@@ -134,10 +134,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """The changes to a prompt: texts that go in and spans that are cut, or the reason why it stays as it was.
+    """The changes to a prompt: texts to insert and spans to cut, or the reason why nothing is inserted.
 
-    `is_new` tells that the context was decided just now, so that it must be logged. `seconds` is how long it
-    took, without waiting.
+    `is_new` is true if the context was decided just now and must be logged. `seconds` is how long it took,
+    without waiting.
     """
 
     splices: tuple[Splice, ...] = ()
@@ -150,7 +150,7 @@ class Composed:
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """The context that insert mode would have put in, if it would have."""
+    """The context that insert mode would have inserted, or the reason why there is none."""
 
     plan: Plan | None = None
     reason: Reason | None = None
@@ -159,7 +159,7 @@ class Foreseen:
 def compose(task: PromptTask, deadline: float) -> Composed:
     """Find the conversation's contexts, and decide on a new one for a new question.
 
-    Nobody waits for it after the deadline, which is on the monotonic clock.
+    Nobody waits for the result after the deadline, a time of the monotonic clock.
     """
     began = time.monotonic()
     if began > deadline:
@@ -176,7 +176,7 @@ def compose(task: PromptTask, deadline: float) -> Composed:
 
 
 def _compose(task: PromptTask) -> tuple[Composed, DecidedContext | None]:
-    """Return what to put in, and the decision if a new one was needed."""
+    """Return the changes to the prompt, and the decision if a new one was needed."""
     if task.plan is not None and task.is_repeat:
         return _with_blocks(task, task.plan, _load_texts(task, list(task.standing))), None
     if task.prompt.ends_in_tool_results:
@@ -195,7 +195,7 @@ def log_composed(drawn_id: int, parent: Parent | None) -> None:
     """Log a context of this process that went into a prompt. `parent` is the span of its request.
 
     Raises:
-        KeyError: this process does not have it. Another one died with it.
+        KeyError: this process does not have it. It was lost when the process that decided it died.
     """
     admission, decision = _composed[drawn_id]
     with unless_deleted(), inside(parent):
@@ -217,7 +217,7 @@ def foresee(task: PromptTask, parent: Parent | None) -> Foreseen:
 
 
 def _log_once(decision: DecidedContext, drawn_id: int, admission: Admission, *, is_sent: bool) -> None:
-    """Log a decision, unless an earlier try did although it seemed to fail."""
+    """Log a decision, unless an earlier try that seemed to fail has logged it."""
     if not Assembly.objects.filter(pk=drawn_id).exists():
         keeps_question = admission.policy.keep != Keep.SIZES
         decision.log(drawn_id=drawn_id, keeps_question=keeps_question, is_sent=is_sent)
@@ -268,7 +268,7 @@ def _load_texts(task: PromptTask, ids: Sequence[int]) -> dict[int, str]:
 
 
 def load_shared() -> None:
-    """Load what processes can share that are forked afterwards: nothing that has threads or connections."""
+    """Load what forked processes can share: nothing that has threads or connections."""
     count_tokens("warm")
     list_price("gpt-4o-mini")
     if configured_embedder() == WORDLLAMA:
@@ -276,5 +276,5 @@ def load_shared() -> None:
 
 
 def warm_up() -> None:
-    """Load the rest of what contexts need, and connect."""
+    """Load the rest of what contexts need, and connect to the database."""
     prepare_query("warm")

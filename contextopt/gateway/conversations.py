@@ -1,7 +1,7 @@
 """Recognises conversations, and remembers where the blocks of each stand.
 
-The provider's clients send the whole history with each prompt, but without our blocks. So a block's place is
-kept: the number of user texts before its own, and that text's hash.
+Clients send the whole history with each prompt, but without our blocks. So the place of each block is stored:
+the number of user texts before its own, and that text's hash.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Plan:
     carries_on: bool = False
 
     def standing(self, turns: Sequence[Turn]) -> dict[int, Turn]:
-        """Return the blocks whose user text is where it was."""
+        """Return the blocks whose user text is still at its place."""
         return {
             assembly_id: turns[place.turn]
             for assembly_id, place in self.blocks.items()
@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation as far as it is remembered. `mode` is that of its requests."""
+    """A conversation, as this process remembers it. `mode` is that of its requests."""
 
     name: str
     mode: Mode
@@ -59,11 +59,11 @@ class Conversation:
     is_loaded: bool = False
     # In audit mode: the latest question, and the id drawn for its context, which is decided after the answer.
     drawn: tuple[BlockPlace, int] | None = None
-    # Ends once the latest context is logged, which the next one needs: with False if it was lost.
+    # Done once the latest context is logged, which the next one needs. The result is False if it was lost.
     logged: asyncio.Future[bool] | None = None
 
     def needs_log(self, prompt: Prompt) -> bool:
-        """Return whether the log may know earlier contexts: the prompt goes on with a conversation that this
+        """Tell whether earlier contexts may only be in the log: the prompt continues a conversation that this
         process does not remember.
         """
         return not self.is_loaded and (len(prompt.turns) > 1 or prompt.ends_in_tool_results)
@@ -84,7 +84,7 @@ class Conversations:
 
 
 def name_conversation(admission: Admission, given: str, prompt: Prompt) -> str:
-    """Return the hash that names a conversation: of the caller's own name for it, or of how it begins."""
+    """Return a hash that identifies a conversation: of the caller's name for it, or of its beginning."""
     scope = f"{admission.key.first_id}:{admission.space.id if admission.space else ''}"
     parts = ("named", given) if given else ("begins", prompt.first_system_text, prompt.first_text)
     text = "\0".join((scope, *parts))
@@ -92,12 +92,12 @@ def name_conversation(admission: Admission, given: str, prompt: Prompt) -> str:
 
 
 def mark_of(name: str) -> str:
-    """Return a text that nobody can guess and that stays the same, to mark where records begin and end."""
+    """Return a stable text that nobody can guess, to mark where records begin and end."""
     return salted_hmac("contextopt.gateway.marks", name).hexdigest()[:8]
 
 
 def mode_of(admission: Admission, name: str) -> Mode:
-    """Return whether the conversation gets contexts: insert mode, and within the share of conversations."""
+    """Return insert mode if the space is in it and the conversation is in its share, else audit mode."""
     policy = admission.policy
     is_chosen = int(name[:8], 16) % 100 < policy.insert_percent
     return Mode.INSERT if admission.space and policy.mode == Mode.INSERT and is_chosen else Mode.AUDIT
@@ -111,7 +111,7 @@ def place_of(prompt: Prompt) -> BlockPlace:
 def load_plan(
     admission: Admission, conversation: Conversation, place: BlockPlace | None = None
 ) -> Plan | None:
-    """Read a conversation's latest plan from the log, as after a restart, or the one of a question before."""
+    """Read a conversation's latest plan from the log, or that of the question at `place`."""
     rows = GatewayRequest.objects.filter(
         team=admission.key.team_id,
         conversation=conversation.name,

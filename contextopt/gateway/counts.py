@@ -1,4 +1,4 @@
-"""Counts tokens in cl100k. A conversation's texts come again with each prompt, so counts are remembered."""
+"""Counts tokens in cl100k. Counts are remembered, since each prompt repeats its conversation's texts."""
 
 import threading
 from collections import OrderedDict
@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 def count_tokens(text: str) -> int:
-    """Return the tokens of a text from a request, which may hold characters that UTF-8 can't."""
+    """Return the tokens of a text from a request. Characters that UTF-8 cannot encode are replaced."""
     text = text.encode(errors="replace").decode() if not text.isascii() else text
     tokenizer: Tokenizer = get_tokenizer(ENCODING)
     if len(text) < LEAST_CHARS:

@@ -1,4 +1,4 @@
-"""Processes that decide on contexts, so that the loop which passes chunks on never waits for Python code.
+"""Processes that decide on contexts, so that the event loop, which forwards chunks, never waits for them.
 
 A thread would share the interpreter with the loop. A process keeps its decisions in memory until it is told
 to log them.
@@ -31,9 +31,9 @@ class DeciderError(Exception):
 
 
 class Decider:
-    """One process, which does one thing after another. After its death the next work starts a new one.
+    """One process, which does one piece of work at a time. If it dies, the next work starts a new one.
 
-    A thread starts it, so that an event loop can submit work and never waits, however long that takes.
+    Starting takes a while and is done in a thread, so that an event loop can submit work without waiting.
     """
 
     def __init__(self, make: Make) -> None:
@@ -73,7 +73,7 @@ class Decider:
         return None
 
     def _start_for[*Ts, R](self, future: Future[R], work: Callable[[*Ts], R], args: tuple[*Ts]) -> None:
-        """Start the process, unless work that waited before this did, and let it do the work."""
+        """Start the process, unless earlier work has started it, and submit the work to it."""
         if not future.set_running_or_notify_cancel():
             return
         try:
@@ -82,7 +82,7 @@ class Decider:
                 pool = self._make()
                 done = pool.submit(_run, work, args)
                 self._pool = pool
-        except (OSError, EOFError) as error:  # The process that they are forked from died.
+        except (OSError, EOFError) as error:  # The fork server died.
             future.set_exception(BrokenProcessPool(str(error)))
         else:
             done.add_done_callback(partial(_pass_on, future))
@@ -109,7 +109,7 @@ class Deciders:
         return min(self.all, key=lambda decider: decider.waiting)
 
     def run[*Ts, R](self, work: Callable[[*Ts], R], *args: *Ts) -> R:
-        """Do the work, and once more if its process dies. It must not matter whether it was done before.
+        """Do the work, and repeat it once if its process dies. Doing it twice must do no harm.
 
         Raises:
             OperationalError, DeciderError, BrokenProcessPool: see `Decider.submit`.
@@ -138,12 +138,12 @@ def _begin(name: str) -> None:
 
 
 def _run[*Ts, R](work: Callable[[*Ts], R], args: tuple[*Ts]) -> R:
-    """Do the work in its process. Only errors that any process can read leave it."""
+    """Do the work in its process. Raise only errors that the gateway can unpickle."""
     try:
         return work(*args)
     except DATABASE_UNREACHABLE as error:
         raise OperationalError(str(error)) from None
-    except Exception as error:  # Whatever the work raises; unread by the gateway, it would break the pool.
+    except Exception as error:  # An error that the gateway cannot unpickle would break the pool.
         log.exception("gateway_decider_failed", work=work.__name__)
         raise DeciderError(type(error).__name__) from None
     finally:

@@ -46,7 +46,7 @@ class Exchange:
     opened: OpenExchange | None = None
 
     def arrive(self, size_bytes: int) -> None:
-        """Start the clock: the request is here."""
+        """Start the clock when the whole request has arrived."""
         self.request_bytes, self.started = size_bytes, time.perf_counter()
 
     def begin_answer(self, status: int, headers: Mapping[str, str]) -> None:
@@ -70,7 +70,7 @@ class Exchange:
 
     @property
     def parent(self) -> Parent | None:
-        """The span that those of the request's context belong to."""
+        """The parent span for those of the request's context."""
         return self.opened.parent if self.opened else None
 
     @property

@@ -14,12 +14,12 @@ INSTRUCTIONS = (
 
 
 def frame_block(text: str, mark: str) -> str:
-    """Return a context as it stands in a prompt: what it is, and the records between two marks."""
+    """Return a context as it appears in a prompt: an introduction, and the records between two marks."""
     return INSTRUCTIONS.format(mark=mark) + frame_context(text, mark)
 
 
 def splice(body: bytes, splices: Sequence[Splice], cuts: Sequence[Span] = ()) -> bytes:
-    """Return the body with bytes put in and without what is cut. No splice may be inside of a cut."""
+    """Return the body with the splices inserted and the cuts removed. No splice may be inside a cut."""
     edits = sorted(
         [(one.at, one.at, one.data) for one in splices] + [(cut.start, cut.end, b"") for cut in cuts],
         key=lambda edit: edit[:2],
@@ -34,8 +34,8 @@ def splice(body: bytes, splices: Sequence[Splice], cuts: Sequence[Span] = ()) ->
 def cut_history(prompt: Prompt, limit: int, count: Callable[[str], int]) -> frozenset[int]:
     """Return the items of the oldest turns that are over the limit in tokens.
 
-    A turn is a user's text with all that followed, tool calls and their results included. The system prompt
-    and the last turn always stay.
+    A turn is a user's text with everything up to the next one, including tool calls and their results. The
+    system prompt and the last turn always stay.
     """
     starts = [turn.item for turn in prompt.turns]
     turns = [range(first, after) for first, after in pairwise(starts)]

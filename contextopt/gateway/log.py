@@ -1,4 +1,4 @@
-"""Writes what passed to the log, after the answer and in the background.
+"""Writes the log of prompts in the background, after their answers.
 
 The queue is bounded. Entries that don't fit, or are refused for good, are counted and the count is stored, so
 that nothing is lost silently. The log waits until the database is back after an outage.
@@ -20,7 +20,7 @@ from contextopt.sql import DATABASE_UNREACHABLE
 
 QUEUE_MAX = 10_000
 QUEUE_MAX_BYTES = 128 * 2**20
-# As many as there are deciders, which most of the work of a lane waits for.
+# One per decider, since a lane mostly waits for a decider.
 CONVERSATION_LANES = 2
 RETRY_SECONDS = 1.0
 CLOSE_SECONDS = 4.0
@@ -44,7 +44,7 @@ class Job(Protocol):
 
     @property
     def after(self) -> asyncio.Future[bool] | None:
-        """The work that must end before, if there is any."""
+        """Work that must end first, if there is any."""
         ...
 
     def write(self) -> None: ...
@@ -52,9 +52,9 @@ class Job(Protocol):
 
 @dataclass
 class Log:
-    """Lanes of jobs. Each lane writes one after another, so that conversations stay in order.
+    """Lanes of jobs. Each lane writes one job at a time, so that conversations stay in order.
 
-    Jobs of no conversation have the last lane, where nothing waits for a decider.
+    Jobs outside any conversation use the last lane, where nothing waits for a decider.
     """
 
     waiting: int = 0
@@ -99,7 +99,7 @@ class Log:
                 await self._store_lost()
 
     async def _write(self, job: Job) -> None:
-        """Write one job. It is tried again as long as the database is away."""
+        """Write one job, and retry as long as the database cannot be reached."""
         if job.after is not None:
             await asyncio.wait([job.after])
         error = await until_answered(lambda: in_thread(self._pool, job.write))
@@ -124,7 +124,7 @@ class Log:
 
 
 async def until_answered(work: Callable[[], Awaitable[object]]) -> BaseException | None:
-    """Do the work, again as long as the database is away. Return the error that ended it, if one did."""
+    """Do the work, and repeat it while the database cannot be reached. Return any other error, or None."""
     while True:
         task = asyncio.ensure_future(work())
         await asyncio.wait([task])

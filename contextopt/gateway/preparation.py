@@ -1,6 +1,6 @@
-"""Prepares a prompt for its way: reads it, finds its conversation, and puts a context in if it may.
+"""Prepares a prompt: reads it, finds its conversation, and inserts a context in insert mode.
 
-Nothing here raises and nothing takes long: a prompt that cannot be prepared goes on as it is.
+Nothing here raises or takes long. A prompt that cannot be prepared is forwarded unchanged.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ from contextopt.sql import DATABASE_UNREACHABLE
 from contextopt.strictjson import has_more_values
 
 LIMIT_SECONDS = 0.15
-# How much one context's time counts in the usual time of contexts.
+# Weight of the newest context in the moving average of the time that contexts take.
 NEWEST_SHARE = 0.1
-# A smaller prompt of fewer values is read at once: handing it to a thread usually takes as long. Streams wait
-# for it, up to 20 ms for as many values.
+# A smaller prompt is read in the event loop, because handing it to a thread usually takes as long. Streams
+# wait for that, up to 20 ms for this many values.
 READ_AT_ONCE_BYTES = 100_000
 READ_AT_ONCE_VALUES = 3_000
-# Without the database, the gateway starts all the same.
+# After this time the gateway starts even without the database.
 START_SECONDS = 10.0
 IDS_DRAWN = 200
 IDS_LEAST = 50
@@ -54,7 +54,7 @@ class Preparation:
     deciders: Deciders
     conversations: Conversations = field(default_factory=Conversations)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-database"))
-    # Apart from the others, which may wait for the database.
+    # Separate from `_pool`, whose thread may wait for the database.
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-reading"))
     _ids: list[int] = field(default_factory=list)
     _drawing: asyncio.Task[None] | None = None
@@ -75,7 +75,7 @@ class Preparation:
                 log.warning("gateway_started_cold")
 
     async def prepare(self, exchange: Exchange, body: bytes, conversation_name: str) -> bytes:
-        """Return the bytes that go upstream, and note in the exchange what was done."""
+        """Return the bytes to forward, and note in the exchange what was done."""
         work = asyncio.create_task(self._prepare(exchange, body, conversation_name))
         await asyncio.wait([work])
         if (error := work.exception()) is None:
@@ -118,7 +118,7 @@ class Preparation:
         return await in_thread(self._readers, read_prompt, exchange.protocol, body)
 
     def _audit(self, exchange: Exchange, prompt: Prompt, conversation: Conversation) -> None:
-        """Name the context that would have been inserted: a new one, or that of the same question before."""
+        """Draw an id for the context that would have been inserted, or reuse that of the same question."""
         place = place_of(prompt)
         if conversation.drawn is not None and conversation.drawn[0] == place:
             exchange.drawn_id = conversation.drawn[1]
@@ -157,8 +157,8 @@ class Preparation:
         return splice(body, composed.splices, composed.cuts)
 
     def _is_in_time(self, deadline: float) -> bool:
-        """Return whether one more context can be expected in time. If not, waiting would delay the prompt for
-        nothing, and those behind it.
+        """Tell whether another context can be expected in time. If not, waiting would only delay this prompt
+        and those behind it.
         """
         left = deadline - time.monotonic()
         before = self._composing / DECIDERS
@@ -168,7 +168,7 @@ class Preparation:
         self._composing -= 1
 
     def _learn(self, work: Future[Composed]) -> None:
-        """Take a context's time into the usual one, also if it came too late."""
+        """Update the average with a context's time, even if it came too late."""
         if work.cancelled() or work.exception() is not None:
             return
         if (seconds := work.result().seconds) is not None:
@@ -177,7 +177,7 @@ class Preparation:
     async def _compose(
         self, exchange: Exchange, prompt: Prompt, conversation: Conversation, deadline: float
     ) -> tuple[Composed, Decider]:
-        """Return what to put in, and the decider that has it."""
+        """Return the changes to the prompt, and the decider that made them."""
         if conversation.logged is not None and not await asyncio.shield(conversation.logged):
             # The latest context was lost, so only the log knows the conversation.
             conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
@@ -188,7 +188,7 @@ class Preparation:
         conversation.is_loaded = True
         plan = conversation.plan
         if plan is not None and prompt.ends_in_tool_results and plan.place != place_of(prompt):
-            # The question is an earlier one, as after a step back, or has no context.
+            # The user went back to an earlier question, or the question has no context.
             plan = await in_thread(self._pool, load_plan, admission, conversation, place_of(prompt))
         drawn_id = self._take_id() or await self._draw_one()
         task = PromptTask(admission, prompt, conversation.name, plan, drawn_id)
@@ -208,7 +208,7 @@ class Preparation:
             exchange.context_logged = conversation.logged = asyncio.create_task(logged)
 
     async def _log(self, decider: Decider, drawn_id: int, exchange: Exchange) -> bool:
-        """Log a context while its answer is on its way. Return whether it was not lost."""
+        """Log a context while its answer is on its way. Return whether it was logged."""
         parent = exchange.parent
         error = await until_answered(
             lambda: asyncio.wrap_future(decider.submit(log_composed, drawn_id, parent))
@@ -218,7 +218,7 @@ class Preparation:
         return error is None
 
     def _take_id(self) -> int | None:
-        """Return a drawn id, or None if there is none just now. More are drawn in time."""
+        """Return a drawn id, or None if none is left. Draw more before they run out."""
         if len(self._ids) < IDS_LEAST and (self._drawing is None or self._drawing.done()):
             self._drawing = asyncio.create_task(self._draw())
         return self._ids.pop(0) if self._ids else None

@@ -1,4 +1,4 @@
-"""Passes requests on to the upstreams, byte for byte, and their answers back as they come."""
+"""Forwards requests to the upstreams byte for byte, and streams their answers back."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from django.utils.crypto import salted_hmac
 type Headers = list[tuple[bytes, bytes]]
 
 CONNECT_SECONDS = 10.0
-# Upstreams close idle connections after a time of their own. A request on a closed one would fail.
+# Close idle connections early. A request on one that the upstream has just closed would fail.
 IDLE_SECONDS = 4.0
 IDLE_CONNECTIONS = 100
 OWN_PREFIX = b"x-contextopt-"
-# They concern one connection, not the whole way (RFC 9110, 7.6.1).
+# These concern a single connection and are not forwarded (RFC 9110, 7.6.1).
 HOP_BY_HOP = frozenset({
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
     b"trailer", b"transfer-encoding", b"upgrade",
@@ -37,7 +37,7 @@ def own_name() -> str:
 
 
 def has_upstream() -> bool:
-    """Return whether a prompt of any protocol can go on."""
+    """Tell whether an upstream is configured for any protocol."""
     return bool(settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL)
 
 
@@ -54,7 +54,7 @@ def upstream_url(path: str, query: bytes, *, is_anthropic: bool) -> str:
 
 
 def forwarded_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers that go upstream. Raises: LoopError."""
+    """Return the headers to forward. Raises: LoopError."""
     given = list(headers)
     name = own_name()
     via = b", ".join(value for key, value in given if key.lower() == b"via")
@@ -81,7 +81,7 @@ def _end_to_end(headers: Headers) -> Headers:
 
 @dataclass
 class Relay:
-    """The connections to the upstreams. Waiting for an answer has no limit: the client decides."""
+    """The connections to the upstreams. An answer may take any time: the client decides how long to wait."""
 
     client: httpx2.AsyncClient = field(
         default_factory=lambda: httpx2.AsyncClient(
@@ -100,7 +100,8 @@ class Relay:
     ) -> httpx2.Response:
         """Send a request and return its answer once the headers are there.
 
-        Built by hand, since the client would add headers of its own. A body in one piece gets its own length.
+        The request is built by hand, because the client would add headers of its own. A body in one piece
+        gets its own length, since a context may have been inserted.
 
         Raises:
             httpx2.TransportError: the upstream cannot be reached, or broke off.

@@ -1,4 +1,4 @@
-"""Logs prompts after their answers, and tells OpenTelemetry of them."""
+"""Logs prompts after their answers, and reports them to OpenTelemetry."""
 
 import asyncio
 from dataclasses import dataclass
@@ -71,20 +71,20 @@ class RequestJob:
             end_exchange(exchange.opened, _report(row, answer=answer, **named))
 
     def _foresee(self) -> None:
-        """Name the context that would have been inserted, and have it decided if the question is new."""
+        """Find the context that would have been inserted. Have one decided if the question is new."""
         exchange = self.exchange
         prompt, conversation = exchange.prompt, exchange.conversation
         assert prompt is not None
         assert conversation is not None
         if conversation.needs_log(prompt):
-            # Also tool results of a question that was asked before a restart have its context.
+            # Tool results may belong to a question from before a restart. They have its context.
             conversation.plan = load_plan(exchange.admission, conversation)
         conversation.is_loaded = True
         task = PromptTask(exchange.admission, prompt, conversation.name, conversation.plan, exchange.drawn_id)
         if exchange.plan is None and task.is_repeat:
             exchange.plan, exchange.reason = conversation.plan, None
         elif exchange.plan is None and exchange.reason == Reason.TOOL_RESULTS:
-            # The question may be an earlier one, as after a step back.
+            # The user may have gone back to an earlier question.
             exchange.plan = load_plan(exchange.admission, conversation, place_of(prompt))
             exchange.reason = None if exchange.plan else exchange.reason
         if exchange.plan is not None or not exchange.is_new_question:
@@ -140,7 +140,7 @@ def _question(prompt: Prompt | None) -> str:
 
 
 def _report(row: GatewayRequest, *, answer: Answer, space: str, url: str, status: str) -> ExchangeReport:
-    """Return what OpenTelemetry is told of a logged prompt. Texts are those that its space keeps."""
+    """Return the report of a logged prompt. It has only the texts that the space keeps."""
     return ExchangeReport(
         provider="anthropic" if row.protocol == Protocol.MESSAGES else "openai",
         url=url,

@@ -1,4 +1,4 @@
-"""Runs what needs the database in threads: the event loop never waits for it."""
+"""Runs database work in threads, so that the event loop never waits for it."""
 
 import asyncio
 from collections.abc import Callable

@@ -34,7 +34,7 @@ TAIL_BYTES = 2**18
 class Usage:
     """The provider's token counts. None where it reports none, which is not the same as 0.
 
-    `input` counts the whole prompt, what came from a cache or went into it included.
+    `input` counts the whole prompt, including what was read from a cache or written to it.
     """
 
     input: int | None = None
@@ -95,7 +95,7 @@ def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, w
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
-    """Return the bytes as they were before compression; nothing if they can't be told."""
+    """Return the decompressed bytes; nothing if they cannot be decompressed."""
     try:
         match encoding.strip().lower():
             case "" | "identity":
@@ -142,7 +142,7 @@ def _documents(body: bytes) -> Iterator[Mapping[str, Any]]:
 def _events(body: bytes, *, wants_text: bool) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON of a stream's events.
 
-    Without the text, only the first matters, which names the answer, and those that may report usage.
+    If no text is wanted, yield only the first, which names the answer, and those that may report usage.
     """
     data: list[bytes] = []
     is_first = True

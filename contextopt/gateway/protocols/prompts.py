@@ -17,11 +17,11 @@ _NO_TEXT = frozenset({
 
 
 class UnreadablePromptError(Exception):
-    """The request is not the protocol's JSON. It passes as it is."""
+    """The request is not the protocol's JSON. It is forwarded unchanged."""
 
 
 class TooLargeError(Exception):
-    """The request has so many values, or so much text, that reading takes too long. It passes as it is."""
+    """The request has too many values or too much text to be read in time. It is forwarded unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Item:
 class Prompt:
     """A prompt: its settings, the system prompt, and everything said, oldest first.
 
-    `system` and `tools` are texts outside of the items. `system_slot` is None where nothing can be put into
-    the system prompt. A prompt that continues a stored answer shows none of the earlier turns.
+    `system` and `tools` are texts outside of the items. `system_slot` is None if nothing can be inserted
+    into the system prompt. A prompt that continues a stored answer shows none of the earlier turns.
     """
 
     model: str
@@ -115,7 +115,7 @@ class Prompt:
 
 
 def text_in(value: Any) -> str:
-    """Return the texts in a part of a prompt that the model reads, one a line."""
+    """Return the texts in a part of a prompt that the model reads, one per line."""
     return "\n".join(_texts(value))
 
 

@@ -22,9 +22,9 @@ from contextopt.strictjson import has_more_values, string_end
 
 type Reader = Callable[[bytes], Prompt]
 
-# Reading so many takes up to 150 ms, depending on what they are.
+# Reading this many takes up to 150 ms, depending on the values.
 VALUES_MAX = 30_000
-# No model reads more. Parsing it holds up the streams, and counting its tokens takes seconds.
+# No model reads more text. Parsing it would hold up streams, and counting its tokens would take seconds.
 TEXT_MAX_BYTES = 8 * 2**20
 # A long string that begins without spaces, escapes and non-ASCII characters is an image or a file.
 _FILE = re.compile(rb'"[!#-\[\]-~]{1000}')
@@ -163,7 +163,7 @@ def _prompt(
 
 
 def _turns(places: Sequence[Place], said: Sequence[Any], *, part: str) -> list[Turn]:
-    """Return the user's texts, with the last one of each message that has several."""
+    """Return the user's texts. Only the last one of a message counts."""
     found = []
     for number, (place, value) in enumerate(zip(places, said, strict=True)):
         if _field(value, "role") == "user" and "content" in value:
@@ -189,7 +189,7 @@ def _part_text(part: Any) -> str:
 
 
 def _field(value: Any, name: str) -> str:
-    """Return the text in a field of an object, or nothing if it is no object or the field no text."""
+    """Return the text in a field of an object, or "" if there is none."""
     return as_text(value.get(name)) if isinstance(value, dict) else ""
 
 

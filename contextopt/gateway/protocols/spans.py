@@ -13,8 +13,8 @@ from contextopt.strictjson import string_end
 
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _SCALAR = re.compile(rb"[^ \t\n\r,\]}]++")
-# Passes what stands between brackets. It stops at a string that is long or has escapes, and holds the
-# interpreter for a moment only.
+# Matches what is between brackets, up to a string that is long or has escapes. The limits keep a match from
+# holding the interpreter for long.
 _BETWEEN = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]{0,200}+"){0,200}+')
 _QUOTE, _COMMA, _OBJECT, _OBJECT_END, _ARRAY_END = b'",{}]'
 _OPEN, _CLOSE = frozenset(b"[{"), frozenset(b"]}")
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A value's place, and those of the values in it, as deep as they were looked for."""
+    """A value's place, and those of the values in it, down to the depth that was searched."""
 
     start: int
     end: int
