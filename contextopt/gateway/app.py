@@ -285,7 +285,7 @@ class Gateway:
             response = await self._relay.send(call.scope["method"], url, headers, body)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
             message = f"The upstream cannot be reached ({type(error).__name__})."
-            await call.refuse(502, "api_error", message, _told(exchange))
+            await call.refuse(502, "api_error", message, _status_headers(exchange))
             return
         except ClientGoneError:
             if exchange is not None:
@@ -299,7 +299,8 @@ class Gateway:
     async def _answer(self, call: Call, response: httpx2.Response, exchange: Exchange | None) -> None:
         if exchange is not None:
             exchange.begin_answer(response.status_code, response.headers)
-        await call.start(response.status_code, [*returned_headers(response.headers.raw), *_told(exchange)])
+        headers = [*returned_headers(response.headers.raw), *_status_headers(exchange)]
+        await call.start(response.status_code, headers)
         try:
             async for chunk in response.aiter_raw():
                 if exchange is not None:
@@ -318,11 +319,11 @@ def _plain_path(path: str) -> str:
     return "/" + "/".join(filter(None, unquote(path).split("/")))
 
 
-def _told(exchange: Exchange | None) -> Headers:
+def _status_headers(exchange: Exchange | None) -> Headers:
     """Return the headers that tell the client what was done."""
     if exchange is None:
         return []
-    told = [(b"x-contextopt-status", exchange.status.encode())]
+    headers = [(b"x-contextopt-status", exchange.status.encode())]
     if exchange.assembly_id is not None:
-        told.append((b"x-contextopt-assembly", str(exchange.assembly_id).encode()))
-    return told
+        headers.append((b"x-contextopt-assembly", str(exchange.assembly_id).encode()))
+    return headers

@@ -105,7 +105,7 @@ class Deciders:
         make = partial(ProcessPoolExecutor, 1, context, _begin, (name,))
         self.all = tuple(Decider(make) for _ in range(DECIDERS))
 
-    def freest(self) -> Decider:
+    def least_busy(self) -> Decider:
         return min(self.all, key=lambda decider: decider.waiting)
 
     def run[*Ts, R](self, work: Callable[[*Ts], R], *args: *Ts) -> R:
@@ -114,7 +114,7 @@ class Deciders:
         Raises:
             OperationalError, DeciderError, BrokenProcessPool: see `Decider.submit`.
         """
-        decider = self.freest()
+        decider = self.least_busy()
         try:
             return decider.submit(work, *args).result()
         except BrokenProcessPool:

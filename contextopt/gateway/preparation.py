@@ -147,9 +147,9 @@ class Preparation:
             exchange.reason = Reason.TIMEOUT
             return body
         if (error := work.exception()) is not None:
-            away = isinstance(error, DATABASE_UNREACHABLE)
-            exchange.reason = Reason.UNAVAILABLE if away else Reason.FAILED
-            if not away:
+            is_unreachable = isinstance(error, DATABASE_UNREACHABLE)
+            exchange.reason = Reason.UNAVAILABLE if is_unreachable else Reason.FAILED
+            if not is_unreachable:
                 log.error("gateway_context_failed", exc_info=error)
             return body
         composed, decider = work.result()
@@ -192,7 +192,7 @@ class Preparation:
             plan = await in_thread(self._pool, load_plan, admission, conversation, place_of(prompt))
         drawn_id = self._take_id() or await self._draw_one()
         task = PromptTask(admission, prompt, conversation.name, plan, drawn_id)
-        decider = self.deciders.freest()
+        decider = self.deciders.least_busy()
         work = decider.submit(compose, task, deadline)
         work.add_done_callback(self._learn)
         return await asyncio.wrap_future(work), decider
