@@ -244,14 +244,14 @@ class Attempt(models.Model):
 
     @property
     def saved_tokens(self) -> int | None:
-        """Tokens saved against sending everything, negative if the delta cost more, or none if nothing was
+        """Tokens saved against sending everything, negative if the delta cost more, or None if nothing was
         sent.
         """
         return self.full_tokens - self.delta_tokens if self.is_sent else None
 
     @property
     def saved_percent(self) -> float | None:
-        """The saving in percent, to one decimal: 0 if there was nothing to save, none if nothing was sent."""
+        """The saving in percent, to one decimal: 0 if there was nothing to save, None if nothing was sent."""
         return percent_of(self.saved_tokens, self.full_tokens)
 
 

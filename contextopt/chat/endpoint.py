@@ -1,6 +1,6 @@
 """Gets answers from a language model, at any endpoint with the OpenAI chat protocol.
 
-The endpoint is optional: without `LLM_BASE_URL` everything but the answers works.
+The endpoint is optional: without `LLM_BASE_URL`, messages are stored and not answered.
 """
 
 import time
@@ -75,7 +75,6 @@ class CompletionRefused(ServiceUnavailable):
 
 
 def is_configured() -> bool:
-    """Tell whether an endpoint is configured."""
     return bool(settings.LLM_BASE_URL)
 
 
@@ -155,7 +154,7 @@ def _client(base_url: str, api_key: str) -> "openai.OpenAI":
 
 
 def _status_error(error: "openai.APIStatusError") -> ServiceUnavailable:
-    """Tell temporary errors from permanent ones. Its text may quote the prompt, so leave it out."""
+    """Tell temporary errors from permanent ones. Leave out the error's text, which may quote the prompt."""
     status = error.status_code
     if status in _RETRYABLE or status >= 500:
         wait = read_retry_after(error.response.headers.get("retry-after"))

@@ -60,12 +60,12 @@ class Conversation(models.Model):
 
     @property
     def name_in_log(self) -> str:
-        """The name that its assemblies store for it."""
+        """The conversation's name in its assemblies."""
         return f"chat:{self.pk}"
 
     @property
     def mark(self) -> str:
-        """A text that nobody can guess and that stays the same, to mark where records begin and end."""
+        """A stable text that nobody can guess, to mark where records begin and end."""
         return salted_hmac("contextopt.chat.marks", str(self.pk), algorithm="sha256").hexdigest()[:8]
 
 
@@ -110,7 +110,7 @@ class Message(models.Model):
 
     A user's message is its own row of the outbox: the transaction that stores it also queues it. While it is
     being sent, `next_try_at` is the time when its sender counts as dead. Every try has the same
-    `idempotency_key`. As `reply_to` is unique, only one answer is kept, whatever the tries bring.
+    `idempotency_key`. `reply_to` is unique, so only one answer is kept even if several tries are answered.
     """
 
     conversation = models.ForeignKey(Conversation, models.DB_CASCADE, related_name="messages")

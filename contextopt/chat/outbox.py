@@ -181,10 +181,10 @@ def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, ac
 def _choose_history(
     conversation: Conversation, text: str, budget_tokens: int, tokenizer: Tokenizer
 ) -> list[Message]:
-    """Return the answered turns that go along with a new message, oldest first. Turns stay whole.
+    """Return the answered turns to send along with a new message, oldest first. Turns stay whole.
 
-    As long as they fit, they are those of the last message and its own turn, so that the prompt begins as the
-    last one did and the provider's cache holds it. When they no longer fit, they are cut down to half.
+    As long as they fit, these are the turns of the last message and its own, so that the prompt begins like
+    the last one and hits the provider's cache. Once they no longer fit, keep at most half the budget.
     """
     asked = conversation.messages.asked()
     last = asked.order_by("-id").first()

@@ -1,4 +1,4 @@
-"""Builds the prompt of a user's message: instructions, what was said, and records where they are placed."""
+"""Builds the prompt of a user's message: instructions, history, and records where they are placed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,15 +36,15 @@ def instructions(mark: str) -> str:
 def frame_context(text: str, mark: str) -> str:
     """Return records between two marks, or nothing without records.
 
-    The mark is the conversation's own. No record can fake the closing one, and each prompt begins as the one
-    before did.
+    The mark is the conversation's own. No record can forge the closing one, and each prompt begins like the
+    previous one.
     """
     return f"BEGIN RECORDS {mark}\n{text}END RECORDS {mark}\n\n" if text else ""
 
 
 def blocks_in(history: Sequence[Message]) -> list[int]:
-    """Return the assemblies whose blocks the next prompt still holds: those that the last answered message
-    carried and its own, as far as their questions are in the history.
+    """Return the assemblies whose blocks the next prompt still contains: those that the last answered message
+    carried, and its own, if their questions are in the history.
     """
     asked = [
         message.assembly_id
@@ -84,7 +84,7 @@ def build_prompt(message: Message) -> Prompt:
 
 
 def _said(message: Message, block: str, mark: str) -> ChatMessage:
-    """Return a message of the history, a question with the block that stays before it."""
+    """Return a message of the history. A question keeps the block before it."""
     if message.author == Author.ASSISTANT:
         return ChatMessage("assistant", message.text)
     return ChatMessage("user", frame_context(block, mark) + message.text)

@@ -41,7 +41,7 @@ def read_answer(received: Any, on_text: Callable[[str], None], *, deadline: floa
 
     Raises:
         TimeoutError: the deadline passed before the end.
-        ValueError: it is no stream of pieces and no answer, or it ended before the model did.
+        ValueError: it is neither a stream of pieces nor an answer, or it ended before the answer did.
     """
     with _cut_off_at(deadline, received.http_response):
         if not received.headers.get("content-type", "").startswith(EVENT_STREAM):

@@ -35,7 +35,7 @@ class Plan:
 
 
 def find_root(folder: Path) -> Path:
-    """Return the top of the folder's git repository; without one the folder itself.
+    """Return the top of the folder's git repository, or the folder itself if it is not in one.
 
     Raises:
         InvalidInput: it is not a folder.
@@ -64,7 +64,7 @@ def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Pl
 
 
 def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Space]:
-    """Make the space and the key, and write the files. If one cannot be written, everything is taken back."""
+    """Make the space and the key, and write the files. If one cannot be written, everything is undone."""
     space = ensure_space(team=team, slug=plan.space, actor=actor)
     name = f"{plan.tool.label}: {plan.name}"[:KEY_NAME_MAX]
     key, secret = create_key(team=team, data=KeyIn(name=name, scope="write"), actor=actor)

@@ -1,9 +1,9 @@
 """Run by a coding agent's hooks: `python -I -S hook.py EVENT CONNECTION`.
 
-It starts with every prompt, so it imports the standard library alone and asks the running product over HTTP.
+It starts with every prompt, so it imports only the standard library and asks the running product over HTTP.
 Whatever fails, the agent goes on: the hook then prints nothing and exits with 0.
 
-CONNECTION is a connection's file, or the folder of all connections; then the session's folder decides.
+CONNECTION is a connection's file, or the folder of all connections. Then the session's folder decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 TIMEOUT_SECONDS = 1.5
-# Claude Code and Codex replace longer texts by a preview.
+# Claude Code and Codex replace longer texts with a preview.
 OUTPUT_CHARS = 9_800
 QUERY_CHARS = 2_000
 DECISIONS = re.compile(r"^[ \t>*_-]*decision[*_]*:[*_]*[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
@@ -36,16 +36,16 @@ ASK = "After a decision that later work should know, end your answer with a line
 
 
 TOKENS_MIN = 100
-# The product is away, or answers otherwise than expected.
+# The product cannot be reached, or its answer is not what was expected.
 FAULTS = (OSError, ValueError, LookupError, TypeError)
 # Files that hold a connection itself.
 OWN_FILES = (".mcp.json", ".claude/", ".codex/", ".cursor/")
 
 
 class Question:
-    """A request to the product that is on its way. Several may be at once.
+    """A pending request to the product. Several may be open at once.
 
-    It speaks HTTP/1.0 over a socket: importing http.client takes as long as everything else together.
+    It speaks HTTP/1.0 over a socket, because importing http.client takes as long as everything else together.
     """
 
     def __init__(self, connection: dict[str, Any], path: str, body: dict[str, Any], once: str = "") -> None:
@@ -70,7 +70,7 @@ class Question:
         self.socket.sendall("\r\n".join([*head, "", ""]).encode() + content)
 
     def answer(self) -> Any:
-        """Return the answer's JSON; None if it is refused."""
+        """Return the answer's JSON, or None if the request was refused."""
         parts = []
         with self.socket:
             while part := self.socket.recv(65_536):
@@ -91,7 +91,7 @@ def read_key(connection: dict[str, Any]) -> str:
 
 
 def find_connection(place: str, folder: str) -> Any:
-    """Return the connection of this file, or of a folder, the one whose repository holds the session's."""
+    """Return the connection in a file, or that in a folder whose repository contains the session's folder."""
     if not os.path.isdir(place):
         with open(place, encoding="utf-8") as file:
             return json.load(file)
@@ -110,7 +110,7 @@ def find_connection(place: str, folder: str) -> Any:
 
 
 def fit_context(connection: dict[str, Any], body: dict[str, Any], answer: Any) -> str:
-    """Return the answer's text, asked for again if it is too long; empty if nothing helps."""
+    """Return the answer's text; empty without relevant records. If it is too long, ask for a shorter one."""
     room = OUTPUT_CHARS - len(INTRODUCTION) - len(connection["space"]) - len(ASK) - 10
     while answer and len(answer["text"]) > room:
         tokens = int(answer["certificate"]["tokens"] * room / len(answer["text"]) * 0.9)
@@ -256,7 +256,7 @@ EVENTS = {"prompt": on_prompt, "answer": on_answer, "failure": on_failure}
 
 
 def print_text(tool: str, event: dict[str, Any], text: str) -> None:
-    """Print a text for the agent in the form of its tool; without one the empty form."""
+    """Print a text for the agent, or the lack of one, in the form of its tool."""
     if tool == "cursor":
         print(json.dumps({"additional_context": text} if text else {}))
     elif text:

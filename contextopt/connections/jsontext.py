@@ -24,7 +24,7 @@ class UnreadableJson(ContextoptError):
 
 @dataclass(slots=True)
 class Node:
-    """A value and its place in the text. `begin` of a member is its name's."""
+    """A value and its place in the text. `begin` is where a member's name begins, otherwise `start`."""
 
     begin: int
     start: int

@@ -142,7 +142,7 @@ def write_change(change: Change) -> None:
 
 
 def undo_file(kept: KeptFile) -> Outcome:
-    """Put a file back as it was. If it was changed since, remove our part alone."""
+    """Put a file back as it was. If it was changed since, remove only our part."""
     path = Path(kept["path"])
     now = _read(path)
     if now is None:

@@ -32,7 +32,7 @@ class AnsweringCommand(ReportingCommand):
         """Print the answer to each line of a JSONL file with the line's id; return the exit code.
 
         `answer` gets the line's fields except its id, without nulls. It may raise the same errors as a single
-        call. Lines may name no other space than the command's.
+        call. A line that names another space than the command's is rejected.
         """
         check_input(name)
         rejected = 0
@@ -59,9 +59,9 @@ def _answer_row(
     try:
         line_id = _read_id(own.pop("id", None))
         if (first := lines.setdefault(line_id, row.line)) != row.line:
-            raise InvalidInput.of("id", f"is that of line {first}")
+            raise InvalidInput.of("id", f"repeats the ID of line {first}")
         if space is not None and own.pop("space", space) != space:
-            raise InvalidInput.of("space", f"must be {space}, as the command says, or left out")
+            raise InvalidInput.of("space", f"must be {space}, the command's space, or be omitted")
         return {"id": line_id, **answer(own)}
     except ValidationError as error:
         return _reject(row, field_problems(error)[0])

@@ -38,7 +38,7 @@ READER_GONE = 141
 ACTOR = "command"
 FILE_NAME_SHOWN = 80
 NAMES_SHOWN = 10
-# Names of several words, and the word after "use", if a field is called so.
+# Names of fields: those of several words, and the word after "use".
 FIELD_IN_TEXT = re.compile(r"""(?<![\w'"/.-])[a-z]+(?:_[a-z]+)+(?![\w'"/-])|(?<=\buse )[a-z]+\b""")
 # The disk is full, or the quota or the limit of a file's size is reached.
 WRITE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -154,7 +154,7 @@ class ReportingCommand(BaseCommand):
         except (EngineError, ContextoptError) as error:
             raise CommandError(self._in_options(str(error)), returncode=UNUSABLE) from error
         except OSError as error:
-            # A name that is too long, for example. Other failures of the system are ours.
+            # A file name that is too long, for example. Other system errors are not about the call.
             if error.filename is None:
                 raise
             message = f"{str(error.filename)[:FILE_NAME_SHOWN]!r}: {error.strerror}"

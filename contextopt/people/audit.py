@@ -28,7 +28,7 @@ def note_event(
     after: Mapping[str, object] | None = None,
     at: datetime | None = None,
 ) -> AuditEvent:
-    """Log one change, with only those values that differ before and after; `at` is for examples in the past.
+    """Log one change, with only the values that differ before and after; `at` backdates example data.
 
     Raises:
         ValueError: a value's name says that it is a secret.

@@ -62,7 +62,7 @@ class Team(models.Model):
         return "" if self.slug == DEFAULT_TEAM else f" --team {self.slug}"
 
     def lock(self) -> None:
-        """Let others who lock the team, and its deletion, wait until the transaction ends.
+        """Make others who lock the team, and its deletion, wait until the transaction ends.
 
         Raises:
             Team.DoesNotExist: the team was deleted in the meantime.
@@ -122,7 +122,7 @@ def hash_key(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-# A key of all spaces has no IDs, and this reads nothing.
+# A key for all spaces has no IDs, so this reads nothing.
 SPACE_SLUGS_SQL = """ARRAY(
     SELECT slug FROM contextopt_space AS space
      WHERE space.id = ANY(contextopt_apikey.space_ids) AND space.team_id = contextopt_apikey.team_id
@@ -170,16 +170,16 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    # The IDs are never given to another space, so one that is deleted leaves the key with the others.
+    # IDs are never reused, so the key of a deleted space keeps only the others.
     space_ids = ArrayField(
         models.BigIntegerField(), null=True, blank=True, editable=False, help_text="empty for all spaces"
     )
     requests_per_minute = models.PositiveIntegerField(
         null=True, blank=True, help_text="blank for the installation's limit"
     )
-    # The key that rotations began with. Its limit and its stored answers are those of all that followed.
+    # The first key of a series of rotations. The series shares its limit and its stored responses.
     first_key = models.ForeignKey("self", models.DB_CASCADE, null=True, editable=False, related_name="+")
-    # The time of the first request by each way.
+    # The time of the first request in each way.
     ways = models.JSONField(default=dict, db_default={}, editable=False)
 
     objects = ApiKeyQuerySet.as_manager()
@@ -254,7 +254,7 @@ class StoredResponse(models.Model):
     body = models.BinaryField(default=b"")
     content_type = models.CharField(max_length=80, default="application/json")
     location = models.TextField(blank=True)
-    # The records that the response shows, so that a purge can erase them here. None: nobody has looked yet.
+    # The records that the response shows, so that a purge can erase them here. None if unknown.
     record_ids = ArrayField(models.BigIntegerField(), null=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

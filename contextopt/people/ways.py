@@ -1,7 +1,6 @@
-"""The ways in which software calls: by hand, through a client or the gateway, or from a coding agent.
+"""The ways in which software calls: over plain HTTP, with a client, the gateway or MCP, or as a coding agent.
 
-A request's user agent tells which, except at the gateway. It is shown on the page Connect and decides
-nothing.
+Except at the gateway, the user agent tells which. The page Connect shows it, and nothing depends on it.
 """
 
 from enum import StrEnum

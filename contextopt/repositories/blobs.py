@@ -1,4 +1,4 @@
-"""Contents of files, stored once per team and read by the present version of the parser."""
+"""Contents of files, stored once per team, as read by the current version of the parser."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,7 @@ type BlobKey = tuple[str, str]
 
 
 def blob_ids(team_id: int, keys: Iterable[BlobKey]) -> dict[BlobKey, int]:
-    """Return the ids of those contents that this version of the parser has read."""
+    """Return the ids of the contents that the current version of the parser has read."""
     wanted = set(keys)
     oids = sorted({oid for _, oid in wanted})
     found: dict[BlobKey, int] = {}
@@ -47,7 +47,7 @@ def save_blobs(rows: Sequence[CodeBlob]) -> None:
 
 
 def drop_orphans(blobs: Iterable[int]) -> None:
-    """Delete those of the contents that no file still uses."""
+    """Delete the contents that no file uses any longer."""
     candidates = sorted(blobs)
     for start in range(0, len(candidates), 5_000):
         some = CodeBlob.objects.filter(pk__in=candidates[start : start + 5_000])

@@ -1,4 +1,4 @@
-"""Reads files and history of a local folder: a git repository at a revision, or the files lying there."""
+"""Reads files and history of a local folder: a git repository at a revision, or the files as they are."""
 
 import os
 import stat
@@ -52,7 +52,7 @@ NOT_READ = {
     "missing": "missing from the repository",
     "many": f"beyond the first {FILES_MAX:,} files",
 }
-"""Reasons why nothing is ranked at a path. A `too large` file is not among them: it is ranked by its path."""
+"""Reasons why a path is not ranked. `too large` is not one of them: such a file is ranked by its path."""
 NO_FILE = frozenset(NOT_READ.values())
 
 
@@ -245,7 +245,7 @@ class _BlobReader:
         except BrokenPipeError:
             head = []
         if not head:
-            raise UnusableSource("git ended while it was read from")
+            raise UnusableSource("git ended before its output was read")
         if len(head) != 3 or not head[2].isdigit():
             return None
         content = answers.read(int(head[2]))

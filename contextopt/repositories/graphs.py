@@ -21,9 +21,9 @@ from contextopt.repositories.checkouts import NO_FILE
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.repositories.storedfiles import PACKAGE_KINDS, load_parsed, reading_of, skipped_reading
 
-# Times to read a repository whose contents are replaced in the meantime.
+# Attempts to read a repository whose contents are replaced in the meantime.
 READ_TRIES = 4
-# One with ten thousand files takes some 300 MB.
+# The index of ten thousand files takes about 300 MB.
 KEPT_REPOSITORIES = 4
 LOAD_ROWS = 2_000
 
@@ -71,7 +71,7 @@ _lock = RLock()
 
 
 def load_index(repository: Repository) -> LoadedIndex:
-    """Return the index of a repository's present state. Unchanged files are not loaded again.
+    """Return the index of a repository's current state. Unchanged files are not loaded again.
 
     Raises:
         Conflict, Repository.DoesNotExist: as `read_unchanged`.

@@ -32,7 +32,7 @@ class Repository(models.Model):
     """A tree of files that tasks are about, read from a local folder or posted.
 
     `state` changes with every change of the files, so that results computed from them are known to be
-    outdated. The counts belong to the present state.
+    outdated. The counts belong to the current state.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="repositories")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextopt.repositories.models import REPOSITORY_NAME_MAX
 
 FALLBACK = "repository"
-# They say that there is a repository, or where folders are kept, but not what it is about.
+# Names that say nothing about the project.
 TELLING_NOTHING = frozenset(
     {
         "app", "checkout", "clone", "code", "data", "git", "home", "main", "master", "mnt", "opt", "project",
@@ -19,8 +19,8 @@ TELLING_NOTHING = frozenset(
 def name_of(folder: str, origin: str = "") -> str:
     """Return the name for a folder's repository, in plain characters.
 
-    It is the folder's last part. If that tells nothing, such as `repo` or `src`, it is the last part of
-    `origin`, the address of its remote. If that tells nothing either, it is the nearest folder around it.
+    It is the folder's own name. If that is generic, such as `repo` or `src`, it is the last part of `origin`,
+    the address of its remote. If that is generic too, it is the nearest parent folder with a specific name.
     """
     own, remote = list(_parts(folder)), list(_parts(origin))
     last = own[-1:]
@@ -29,7 +29,7 @@ def name_of(folder: str, origin: str = "") -> str:
 
 
 def _parts(address: str) -> Iterator[str]:
-    """Yield the parts of a path or address without what a name cannot hold. Empty ones are left out."""
+    """Yield the parts of a path or address, without characters that a name cannot contain."""
     for part in re.split(r"[/\\:]", address):
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", part.removesuffix(".git")).strip("-.")
         if plain:

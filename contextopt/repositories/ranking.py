@@ -178,8 +178,8 @@ def _heading(file: PackedFile, text: str) -> str:
 class RevisionRanker:
     """Ranks the files of a checkout as they were at a series of revisions.
 
-    History is that before the revision. Only files that differ from the last revision are read, and nothing
-    is stored. `start` may be the stored index, so that little is read at first.
+    Each ranking uses the history up to its revision. Only files that differ from the previous revision are
+    read, and nothing is stored. With `start`, the stored index, the first ranking reads little too.
     """
 
     checkout: Checkout

@@ -280,7 +280,7 @@ def publish_settings(
 ) -> ContextConfig:
     """Publish the next version and log how it differs from the one before.
 
-    `at` dates the version and the entry of an example.
+    `at` backdates the version and its log entry, for example data.
 
     Raises:
         ValidationError: no assembly could work with a setting.
@@ -315,7 +315,7 @@ def draft_settings(*, space: Space, created_by: str, note: str = "", **settings:
 
 
 def propose_settings(*, space: Space, settings: Mapping[str, Any], actor: str) -> bool:
-    """Ask everyone concerned whether these settings may become active; return whether anyone checked them.
+    """Let the receivers of `settings_proposed` check the settings; return whether any did.
 
     Raises:
         ValidationError: no assembly could work with a setting.

@@ -71,7 +71,7 @@ class Space(models.Model):
         return self.name
 
     def lock(self) -> None:
-        """Let others who lock the space, and its deletion, wait until the transaction ends.
+        """Make others who lock the space, and its deletion, wait until the transaction ends.
 
         Raises:
             NotFound: the space has been deleted.
@@ -258,7 +258,7 @@ class RecordRevision(RecordState):
 
     record = models.ForeignKey(Record, models.DB_CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()
-    # None and empty in revisions from before they were kept.
+    # None and "" in revisions that were stored before these columns existed.
     version = models.IntegerField(null=True, editable=False)
     language = models.CharField(max_length=2, choices=Language.choices, blank=True, db_default="")
     changed_at = models.DateTimeField(default=timezone.now)

@@ -102,7 +102,7 @@ def restore_record(*, record: Record, actor: str) -> Record:
 
 
 def restore_revision(*, record: Record, number: int, actor: str) -> Record:
-    """Give the record the content of an earlier revision; its present content becomes a revision too.
+    """Give the record the content of an earlier revision; its current content becomes a revision too.
 
     Raises:
         NotFound: the record has no such revision.
@@ -203,7 +203,7 @@ def hash_content(content: RecordIn | Record) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-# Tables are locked in the order named here, each owner before what is deleted with it.
+# Tables are locked in this order: each owner before what is deleted with it.
 _LOCK_SPACE = """
 SELECT FROM contextopt_team t
   JOIN contextopt_space s ON s.team_id = t.id
@@ -331,7 +331,7 @@ def _overwrite(changed: Sequence[tuple[_Existing, RecordIn]], tokenizer: Tokeniz
 
 
 def keep_revisions(record_ids: Sequence[int], *, actor: str, change: str) -> None:
-    """Store the records' present state as their next revisions.
+    """Store the records' current state as their next revisions.
 
     The caller's change must raise the version. Otherwise the database refuses the next revision.
     """

@@ -26,7 +26,7 @@ RETURNING r.view_count, r.last_viewed_at
 
 
 def view_record(*, record: Record, viewer: str) -> Record:
-    """Count the viewer's first view of the record on the team's present day, unless the record is deleted.
+    """Count the viewer's first view of the record on the team's current day, unless the record is deleted.
 
     `viewer` tells people and keys apart, such as `user:17` and `key:4`.
     """

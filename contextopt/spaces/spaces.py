@@ -29,7 +29,7 @@ def create_space(
 ) -> Space:
     """Add a space with the first version of its settings.
 
-    `at` dates the version and the log's entry of an example.
+    `at` backdates the version and the log entry, for example data.
 
     Raises:
         Conflict: the team has a space with this slug.

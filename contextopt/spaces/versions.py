@@ -1,6 +1,6 @@
 """Reads records as they were at given versions.
 
-A revision keeps the state of one version, and the record's own row is the present version.
+A revision keeps the state of one version, and the record's own row is the current version.
 """
 
 import json

@@ -37,7 +37,7 @@ class Telemetry:
     metrics: "MeterProvider"
 
     def flush(self) -> None:
-        """Send what waits, and return when it has arrived or failed."""
+        """Send pending spans and metrics. Return when they have arrived or failed."""
         self.traces.force_flush()
         self.metrics.force_flush()
 
@@ -66,7 +66,7 @@ def start() -> Telemetry:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     resource = Resource.create()
-    # The library's name for a service that nobody named, by OTEL_SERVICE_NAME or otherwise.
+    # The library's name for a service without a name in OTEL_SERVICE_NAME or elsewhere.
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: SERVICE}))
     traces = TracerProvider(resource=resource)

@@ -1,4 +1,4 @@
-"""Takes up the trace of whoever calls the API, so that contexts appear in it."""
+"""Continues the trace of the API's caller, so that contexts appear in it."""
 
 from collections.abc import Callable
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _SECOND = 1_000_000_000
-# Values of the standard variable that put content on spans. Any other value keeps it here.
+# Values of the standard variable that put content on spans. With any other value, no content is sent.
 _CONTENT = {"true", "span_only", "span_and_event"}
 _began_at: ContextVar[int | None] = ContextVar("began_at", default=None)
 
@@ -102,7 +102,7 @@ class ExchangeReport:
 
 
 def _message(role: str, text: str) -> str | None:
-    """Return a message in the conventions' own JSON, if the installation sends content at all."""
+    """Return a message in the JSON of the conventions, or None if content is not sent."""
     if not text or settings.OTEL_CAPTURE_CONTENT not in _CONTENT:
         return None
     return to_json([{"role": role, "parts": [{"type": "text", "content": text}]}]).decode()
@@ -110,7 +110,7 @@ def _message(role: str, text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Names the span of a request to any process: the headers of its trace, and when it began."""
+    """A request's span in a form for other processes: its trace headers and when it began."""
 
     headers: Mapping[str, str]
     began_ns: int
@@ -134,7 +134,7 @@ class OpenExchange:
 
 
 def begin_exchange(headers: Mapping[str, str]) -> OpenExchange | None:
-    """Begin the span of a request that has just arrived, or return None if nothing is sent anywhere."""
+    """Begin the span of a request that has just arrived, or return None if telemetry is off."""
     on = telemetry()
     if on is None:
         return None
@@ -147,7 +147,7 @@ def begin_exchange(headers: Mapping[str, str]) -> OpenExchange | None:
 
 @contextmanager
 def inside(parent: Parent | None) -> Iterator[None]:
-    """Make contexts that are logged in the meantime children of the request's span."""
+    """Make contexts that are logged in this block children of the request's span."""
     if parent is None:
         yield
         return
@@ -193,7 +193,7 @@ def _measure(on: Telemetry, exchange: ExchangeReport) -> None:
 def record_assembly(*, attributes: Attributes, ms: float) -> None:
     """Record a context that was logged just now and took `ms` milliseconds.
 
-    Its span is a child of the request that it was assembled for, if that has one.
+    Its span is a child of the span of the request that it was assembled for, if there is one.
     """
     on = telemetry()
     if on is None:

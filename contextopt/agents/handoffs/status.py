@@ -51,7 +51,7 @@ class PhaseStatus:
 
     @property
     def warnings(self) -> Iterator[ContextWarning]:
-        """The compression's warnings, or those it would give. Open decisions are the present ones."""
+        """The warnings of the compression, or of one made now. Open decisions are the current ones."""
         for warning in self.compression.read_warnings() if self.compression else ():
             if warning.code != OPEN_DECISIONS:
                 yield warning
@@ -128,7 +128,7 @@ def knowledge_pool(compressions: Sequence[PhaseCompression]) -> dict[str, Any]:
 
 
 def task_status(*, team_id: int, task_id: int) -> TaskStatus:
-    """Return the task's present status, in four queries.
+    """Return the task's current status, in four queries.
 
     Raises:
         NotFound: the team has no such task.

@@ -44,7 +44,7 @@ class Account:
 
     @property
     def saved_percent(self) -> float | None:
-        """The saving in percent of the full contexts, to one decimal, or None without any."""
+        """The saving in percent of the full contexts, to one decimal, or None if there are none."""
         return percent_of(self.saved_tokens, self.full_tokens) if self.full_tokens else None
 
     def __add__(self, other: "Account") -> "Account":

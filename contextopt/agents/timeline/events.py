@@ -63,7 +63,7 @@ class Event:
 
     @property
     def sent_tokens(self) -> int | None:
-        """Tokens sent, or None if this is no event that sends anything."""
+        """Tokens sent, or None if an event of this kind sends nothing."""
         if self.assembly is None:
             return 0 if self.unsent else None
         return self.assembly.tokens_after

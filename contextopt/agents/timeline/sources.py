@@ -38,7 +38,7 @@ def read_events(task: Task, *, kinds: frozenset[str], cursor: str | None, limit:
     """Return the task's events of these kinds after a cursor, oldest first. Each kind takes one query.
 
     Raises:
-        InvalidInput: the cursor is none that this list gave.
+        InvalidInput: the cursor is not one of this list.
     """
     key = BY_TIME.decode(cursor) if cursor else None
     found = [event for kind in EventKind if kind in kinds for event in _read(task, kind, key, limit + 1)]

@@ -137,7 +137,7 @@ def check_url(text: str) -> str:
     """Return an address of a server, without a slash at its end.
 
     Raises:
-        InvalidInput: it is none, or has a user, a query or a fragment.
+        InvalidInput: it is not an address, or has a user, a query or a fragment.
     """
     if not text.isprintable() or set(text) & set(" ?#") or not _is_address(text):
         raise InvalidInput.of("--url", "must be an address such as http://127.0.0.1:8000")
@@ -154,7 +154,7 @@ def _is_address(text: str) -> bool:
             and parts.port != 0
         )
     except ValueError:
-        # A bracket without its pair, or a port that is no number up to 65,535.
+        # An unpaired bracket, or an invalid port.
         return False
 
 

@@ -17,8 +17,8 @@ class Command(ReportingCommand):
     help = (
         "Index a git repository or folder on this machine: definitions, imports and history. Later runs "
         "parse only changed files. A folder inside a repository is indexed as plain files, without "
-        "history. The repository gets the folder's name. If that tells nothing, such as `repo`, it gets the "
-        "name of the origin remote, or of the folder around it."
+        "history. The repository gets the folder's name. If that is generic, such as `repo`, it gets the "
+        "name of the origin remote, or of a parent folder."
     )
 
     def add_options(self, parser: CommandParser) -> None:

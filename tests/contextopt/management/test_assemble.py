@@ -181,7 +181,7 @@ def test_queries_answer_one_line_each_and_name_the_bad_ones(
         (8, "space"),
     ]:
         assert f"rejected line {number}: {field}: " in err
-    assert "rejected line 10: id: is that of line 3\n" in err
+    assert "rejected line 10: id: repeats the ID of line 3\n" in err
 
 
 def test_a_line_needs_a_question_unless_the_stage_has_none(
