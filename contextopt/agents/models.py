@@ -34,6 +34,9 @@ BLOB_BYTES_MAX = 4 * FILE_CHARS_MAX
 QUALITY_MAX = 10
 STANDING_TITLE_MAX = 200
 STANDING_CONTENT_MAX = 100_000
+PHASE_MAX = phases.MAX_PHASE_CHARS
+PHASE_BUDGET_MAX = 2_000_000
+PHASE_SETTINGS = ("budget_tokens", "fields")
 # A task's files are remembered this long after its last attempt.
 FILES_LIFE = timedelta(days=30)
 
@@ -301,13 +304,6 @@ class ReceiverFile(models.Model):
         """Return the engine's value. This loads the blob."""
         content = bytes(self.blob.content).decode() if self.blob else None
         return SentFile(content, self.is_partial)
-
-
-models.CharField.register_lookup(Length)
-
-PHASE_MAX = phases.MAX_PHASE_CHARS
-PHASE_BUDGET_MAX = 2_000_000
-PHASE_SETTINGS = ("budget_tokens", "fields")
 
 
 class PhaseProfileQuerySet(models.QuerySet["PhaseProfile"]):

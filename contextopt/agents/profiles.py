@@ -10,7 +10,8 @@ from contextopt.agents.inputs import ProfileIn
 from contextopt.agents.models import PHASE_SETTINGS, PhaseProfile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
-from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound
+from contextopt.errors import Conflict, FieldProblem, InvalidInput
+from contextopt.lookups import find_one
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
 
@@ -106,10 +107,8 @@ def find_profile(team_id: int, phase: str, version: int) -> PhaseProfile:
     Raises:
         NotFound: the team has no such version.
     """
-    profile = PhaseProfile.objects.filter(team_id=team_id, phase=phase, version=version).first()
-    if profile is None:
-        raise NotFound(f"There is no version {version} of the phase {phase!r}.")
-    return profile
+    rows = PhaseProfile.objects.filter(team_id=team_id, phase=phase, version=version)
+    return find_one(rows, f"version {version} of the phase {phase!r}")
 
 
 @transaction.atomic
