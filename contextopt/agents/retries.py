@@ -13,7 +13,7 @@ from django.utils import timezone
 from contextopt.agents.inputs import AttemptIn, FailureIn, RetryIn, TaskIn, present
 from contextopt.agents.models import Attempt, AttemptState, Task, TaskState, files_expiry
 from contextopt.agents.receivers import load_receiver_files, store_receiver_files
-from contextopt.agents.retrysettings import limits_in_force
+from contextopt.agents.retrysettings import resolve_limits
 from contextopt.agents.tasks import lock_task
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import FULL_CONTEXT, Assembly, Kind
@@ -263,7 +263,7 @@ def plan_attempt(
         number=_next_number(task, expected=data.attempt),
         base=base if has_all_files else {path: base[path] for path in base if path in data.files},
         current=present(data.files),
-        limits=limits_in_force(team_id, data),
+        limits=resolve_limits(team_id, data),
         counter=counter,
     )
     return PlannedAttempt(task, data, retry, known)

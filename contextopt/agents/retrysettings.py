@@ -60,7 +60,7 @@ class RetrySettings(models.Model):
         return RetryLimits(self.error_tokens, DeltaLimits(self.diff_lines, self.diff_characters))
 
 
-def limits_in_force(team_id: int, asked: RetryLimitsIn) -> RetryLimits:
+def resolve_limits(team_id: int, asked: RetryLimitsIn) -> RetryLimits:
     """Return the limits of a retry: those asked for, else the team's, else the defaults."""
     stored = RetrySettings.objects.filter(team_id=team_id).first()
     limits = stored.to_value() if stored else _DEFAULTS

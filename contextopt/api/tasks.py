@@ -12,7 +12,7 @@ from contextopt.agents import retries
 from contextopt.agents.handoffs.status import knowledge_pool
 from contextopt.agents.inputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
 from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
-from contextopt.agents.retrysettings import limits_in_force
+from contextopt.agents.retrysettings import resolve_limits
 from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
@@ -314,7 +314,7 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
     """Computes a retry from the files before and after a failed attempt, without a stored task, and logs the
     saving.
     """
-    limits = limits_in_force(request.auth.team_id, data)
+    limits = resolve_limits(request.auth.team_id, data)
     counter = get_counter(data.counter, data.encoding)
     retry = retries.plan_delta(data=data, limits=limits, counter=counter, is_added=data.added)
     assembly = retries.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))

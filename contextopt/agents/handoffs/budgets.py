@@ -46,7 +46,7 @@ def default_budgets(phase: HandoffPhase) -> HandoffBudgets:
     return HandoffBudgets(phase, BUNDLE_TOKENS, BriefSettings())
 
 
-def budgets_in_force(team_id: int) -> Mapping[HandoffPhase, HandoffBudgets]:
+def load_budgets(team_id: int) -> Mapping[HandoffPhase, HandoffBudgets]:
     """Return the settings of every phase, in one query."""
     found = {phase: default_budgets(phase) for phase in HandoffPhase}
     for stored in HandoffSettings.objects.filter(team_id=team_id):

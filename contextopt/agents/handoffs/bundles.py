@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
-from contextopt.agents.handoffs.budgets import budgets_in_force, input_budget
+from contextopt.agents.handoffs.budgets import input_budget, load_budgets
 from contextopt.agents.handoffs.compression import (
     ENCODING,
     consume,
@@ -115,7 +115,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
         task = hold_task(team_id, task_id)
         phase = HandoffPhase(task.phase)
         compression = _take(task, phase, actor)
-    budgets = budgets_in_force(team_id)
+    budgets = load_budgets(team_id)
     profile = PhaseProfile(phase, budgets[phase].bundle_tokens, FIELDS)
     counter = RenderedCounter(get_tokenizer(ENCODING))
     started = perf_counter()

@@ -10,7 +10,7 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt.agents.handoffs.budgets import HandoffBudgets, budgets_in_force
+from contextopt.agents.handoffs.budgets import HandoffBudgets, load_budgets
 from contextopt.agents.handoffs.models import BriefState, Finding, PhaseCompression, finding_key, number_of
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.log import PlainText, Saving, log_saving
@@ -50,7 +50,7 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
     undecided = [finding.number for finding in findings if finding.is_open]
     if undecided and not is_forced:
         raise OpenDecisions([finding_key(number) for number in undecided], phase)
-    budgets = budgets_in_force(task.team_id)[phase]
+    budgets = load_budgets(task.team_id)[phase]
     digest = _digest(findings, budgets)
     stored = PhaseCompression.objects.filter(task=task, phase=phase).latest_versions().first()
     if stored is not None and stored.findings_hash == digest:
@@ -110,13 +110,13 @@ def _compress(
     handed = with_needed(task, phase, findings, budgets)
     result = compress(handed, phase=phase, settings=budgets.settings, tokenizer=tokenizer)
     # Demo data is not worth a model's tokens.
-    is_written = endpoint.is_configured() and task.created_by != DEMO_ACTOR
+    is_requested = endpoint.is_configured() and task.created_by != DEMO_ACTOR
     return PhaseCompression(
         task=task,
         phase=phase,
         extract=result.brief,
         extract_tokens=result.brief_tokens,
-        brief_state=BriefState.PENDING if is_written else BriefState.NONE,
+        brief_state=BriefState.PENDING if is_requested else BriefState.NONE,
         critical=[number_of(key) for key in result.critical],
         critical_tokens=result.critical_tokens,
         tokens_before=result.tokens_before,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contextopt.agents.handoffs.budgets import HandoffBudgets, budgets_in_force, input_budget
+from contextopt.agents.handoffs.budgets import HandoffBudgets, input_budget, load_budgets
 from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.tasks import find_task
@@ -140,7 +140,7 @@ def read_status(task: Task) -> TaskStatus:
     findings = tuple(Finding.objects.filter(task=task).in_order())
     latest = PhaseCompression.objects.filter(task=task).latest_versions()
     compressions = {each.phase: each for each in latest}
-    budgets = budgets_in_force(task.team_id)
+    budgets = load_budgets(task.team_id)
     phases = tuple(
         PhaseStatus(
             phase=phase,

@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from contextopt.agents.inputs import RetryIn, RetryLimitsIn
 from contextopt.agents.retries import Retry, log_delta, plan_delta
-from contextopt.agents.retrysettings import limits_in_force
+from contextopt.agents.retrysettings import resolve_limits
 from contextopt.engine.text.counters import get_counter
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import DocumentCommand, read_document
@@ -42,7 +42,7 @@ class Command(DocumentCommand):
         data = read_document(RetryIn, options["file"])
         counter = get_counter(options["counter"], options["encoding"])
         team = team_of(options)
-        retry = plan_delta(data=data, limits=limits_in_force(team.pk, asked), counter=counter)
+        retry = plan_delta(data=data, limits=resolve_limits(team.pk, asked), counter=counter)
         if not options["no_log"]:
             log_delta(team_id=team.pk, retry=retry, actor=ACTOR)
         answer = retry.to_json()
