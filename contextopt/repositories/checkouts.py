@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 from contextopt.engine.code.graph.parsing import MAX_BYTES
 from contextopt.engine.code.relevance import MAX_PATHS_PER_CHANGE, Change
@@ -237,10 +237,12 @@ class _BlobReader:
         )  # fmt: skip
 
     def read(self, oid: str) -> bytes | None:
-        asks, answers = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None
         try:
-            asks.write(f"{oid}\n".encode())
-            asks.flush()
+            requests.write(f"{oid}\n".encode())
+            requests.flush()
             head = answers.readline().split()
         except BrokenPipeError:
             head = []
@@ -255,12 +257,6 @@ class _BlobReader:
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:
-        raise RuntimeError("a pipe was asked for and is not there")
-    return pipe
 
 
 @dataclass(slots=True)

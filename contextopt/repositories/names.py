@@ -7,7 +7,7 @@ from contextopt.repositories.models import REPOSITORY_NAME_MAX
 
 FALLBACK = "repository"
 # Names that say nothing about the project.
-TELLING_NOTHING = frozenset(
+GENERIC_NAMES = frozenset(
     {
         "app", "checkout", "clone", "code", "data", "git", "home", "main", "master", "mnt", "opt", "project",
         "repo", "repos", "repositories", "repository", "root", "source", "src", "srv", "tmp", "trunk",
@@ -24,8 +24,8 @@ def name_of(folder: str, origin: str = "") -> str:
     """
     own, remote = list(_parts(folder)), list(_parts(origin))
     last = own[-1:]
-    telling = (part for part in (*last, *remote[-1:], *own[-2::-1]) if part.lower() not in TELLING_NOTHING)
-    return next(telling, last[0] if last else FALLBACK)
+    specific = (part for part in (*last, *remote[-1:], *own[-2::-1]) if part.lower() not in GENERIC_NAMES)
+    return next(specific, last[0] if last else FALLBACK)
 
 
 def _parts(address: str) -> Iterator[str]:

@@ -48,7 +48,7 @@ def _batches(contents: Iterable[tuple[Entry, bytes | None]]) -> Iterator[list[tu
         yield batch
 
 
-class _Here(Executor):
+class _InlineExecutor(Executor):
     """An executor that runs each job at once, in this process."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -59,7 +59,7 @@ class _Here(Executor):
 
 def _executor(processes: int) -> Executor:
     if processes == 1:
-        return _Here()
+        return _InlineExecutor()
     # A fork would copy the database pool's threads in the middle of their work.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent)

@@ -69,7 +69,7 @@ class Command(AnsweringCommand):
         # Name an unknown encoding once instead of on every line.
         get_tokenizer(request.encoding)
         with target(team, options["repository"]) as found:
-            rank = _Asking(team, options["repository"], found).rank
+            rank = _FileRanker(team, options["repository"], found).rank
             if many:
                 return self.answer_lines(
                     options["tasks"], lambda own: _answer_line(own, options, asked, rank)
@@ -115,7 +115,7 @@ def _rank_asked(rank: Rank, rev: str | None, request: RelevantIn) -> Relevant:
         ) from error
 
 
-class _Asking:
+class _FileRanker:
     """Ranks from the stored index, or from the checkout if a revision is named."""
 
     def __init__(self, team: Team, name: str, found: Target) -> None:
@@ -128,9 +128,9 @@ class _Asking:
         self._is_current = found.is_named
 
     def rank(self, rev: str | None, request: RelevantIn) -> Relevant:
-        return self._ranked_now(request) if rev is None else self._ranked_at(rev, request)
+        return self._rank_now(request) if rev is None else self._rank_at(rev, request)
 
-    def _ranked_now(self, request: RelevantIn) -> Relevant:
+    def _rank_now(self, request: RelevantIn) -> Relevant:
         if not self._is_current and self._checkout is not None:
             report = index_checkout(team=self._team, checkout=self._checkout, rev=None, actor=ACTOR)
             self._repository, self._is_current = report.repository, True
@@ -138,7 +138,7 @@ class _Asking:
             raise InvalidInput.of("REPO", f"there is no repository {self._name!r}")
         return rank_repository(self._repository, request)
 
-    def _ranked_at(self, rev: str, request: RelevantIn) -> Relevant:
+    def _rank_at(self, rev: str, request: RelevantIn) -> Relevant:
         if self._checkout is None:
             raise InvalidInput.of(
                 "--rev", f"{self._name!r} is not read from a folder here, so it has no revisions"
