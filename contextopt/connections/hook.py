@@ -42,7 +42,7 @@ FAULTS = (OSError, ValueError, LookupError, TypeError)
 OWN_FILES = (".mcp.json", ".claude/", ".codex/", ".cursor/")
 
 
-class Question:
+class PendingRequest:
     """A pending request to the product. Several may be open at once.
 
     It speaks HTTP/1.0 over a socket, because importing http.client takes as long as everything else together.
@@ -50,7 +50,7 @@ class Question:
 
     def __init__(self, connection: dict[str, Any], path: str, body: dict[str, Any], once: str = "") -> None:
         address = urlsplit(connection["url"])
-        is_safe = address.scheme == "https"
+        is_https = address.scheme == "https"
         content = json.dumps(body).encode()
         head = [
             f"POST {address.path}/api/v1{path} HTTP/1.0",
@@ -63,9 +63,9 @@ class Question:
         ]
         host = address.hostname or ""
         self.socket = socket.create_connection(
-            (host, address.port or (443 if is_safe else 80)), timeout=TIMEOUT_SECONDS
+            (host, address.port or (443 if is_https else 80)), timeout=TIMEOUT_SECONDS
         )
-        if is_safe:
+        if is_https:
             self.socket = encrypted(self.socket, host)
         self.socket.sendall("\r\n".join([*head, "", ""]).encode() + content)
 
@@ -115,7 +115,7 @@ def fit_context(connection: dict[str, Any], body: dict[str, Any], answer: Any) -
     while answer and len(answer["text"]) > room:
         tokens = int(answer["certificate"]["tokens"] * room / len(answer["text"]) * 0.9)
         smaller = {**body, "context_tokens": tokens}
-        answer = Question(connection, "/assemblies", smaller).answer() if tokens > TOKENS_MIN else None
+        answer = PendingRequest(connection, "/assemblies", smaller).answer() if tokens > TOKENS_MIN else None
     if not answer or not answer["included"]:
         return ""
     if any(warning["code"] == "nothing_relevant" for warning in answer["warnings"]):
@@ -123,7 +123,7 @@ def fit_context(connection: dict[str, Any], body: dict[str, Any], answer: Any) -
     return str(answer["text"])
 
 
-def ask_decisions(connection: dict[str, Any], query: str) -> Question | None:
+def ask_decisions(connection: dict[str, Any], query: str) -> PendingRequest | None:
     """Ask for the decisions of this repository that the prompt is about."""
     body = {
         "query": query,
@@ -132,10 +132,10 @@ def ask_decisions(connection: dict[str, Any], query: str) -> Question | None:
         "limit": DECISIONS_SHOWN,
         "min_similarity": SIMILAR,
     }
-    return Question(connection, "/search", body) if query.strip() else None
+    return PendingRequest(connection, "/search", body) if query.strip() else None
 
 
-def read_decisions(asked: Question | None) -> list[str]:
+def read_decisions(asked: PendingRequest | None) -> list[str]:
     """Return the decisions, each on one line. Without them the context is still worth having."""
     try:
         found = asked.answer() if asked else None
@@ -148,7 +148,7 @@ def on_prompt(event: dict[str, Any], connection: dict[str, Any]) -> str:
     query = str(event.get("prompt") or "")[:QUERY_CHARS]
     session = str(event.get("session_id") or event.get("conversation_id") or "")[:200]
     body = {"space": connection["space"], "query": query, "conversation": session}
-    asked, decisions = Question(connection, "/assemblies", body), ask_decisions(connection, query)
+    asked, decisions = PendingRequest(connection, "/assemblies", body), ask_decisions(connection, query)
     context = fit_context(connection, body, asked.answer())
     return join_parts(connection["space"], context, read_decisions(decisions))
 
@@ -176,7 +176,7 @@ def on_answer(event: dict[str, Any], connection: dict[str, Any]) -> str:
             "space": connection["space"],
             "tags": [connection["tool"]],
         }
-        Question(
+        PendingRequest(
             connection, "/memories", body, once=f"decision-{digest_of(connection['name'], content)}"
         ).answer()
     return ""
@@ -203,7 +203,7 @@ def on_failure(event: dict[str, Any], connection: dict[str, Any]) -> str:
         "diagnosis": {"root_cause": "implementation_error", "reason": "a command failed"},
         "added": True,
     }
-    answer = Question(connection, "/retry-delta", body).answer()
+    answer = PendingRequest(connection, "/retry-delta", body).answer()
     return cut_lines(answer["text"]) if answer else ""
 
 
