@@ -196,10 +196,6 @@ class FindingQuery(PageQuery):
         return found.filter(**{name: value for name, value in filters.items() if value is not None})
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
-    return finding.to_json()
-
-
 def compression_json(compression: PhaseCompression) -> dict[str, Any]:
     return {"phase": compression.phase, **compression.to_json()}
 
@@ -242,7 +238,7 @@ def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> H
 def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQuery]) -> HttpResponse:
     """Returns the findings of all phases in order."""
     found = Finding.objects.filter(task=find_task(request.auth.team_id, task_id))
-    return reply(list_page(query.select(found), IN_ORDER, query, finding_json))
+    return reply(list_page(query.select(found), IN_ORDER, query, Finding.to_json))
 
 
 @router.get(

@@ -122,9 +122,9 @@ def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery |
         Conversation.objects.with_space().select_for_update(of=("self",), no_key=True).get(pk=conversation.pk)
     )
     key = secrets.token_hex(16)
-    in_force = load_space(conversation.team_id, conversation.space.slug)
-    tokenizer = get_tokenizer(in_force.settings["encoding"])
-    history = _choose_history(conversation, data.text, in_force.settings["history_tokens"], tokenizer)
+    settings_now = load_space(conversation.team_id, conversation.space.slug).settings
+    tokenizer = get_tokenizer(settings_now["encoding"])
+    history = _choose_history(conversation, data.text, settings_now["history_tokens"], tokenizer)
     request = AssemblyIn(
         space=conversation.space.slug,
         stage=cast(Literal[2, 3, 4, 5], conversation.stage),

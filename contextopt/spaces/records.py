@@ -159,8 +159,8 @@ class _Existing:
     pinned: bool
     date: datetime
 
-    def says(self, row: RecordIn) -> bool:
-        """Return whether the record has the row's content.
+    def has_content_of(self, row: RecordIn) -> bool:
+        """Tell whether the record's content is that of the row.
 
         A row without a date was hashed without one, but an edit of its content hashed the date that it got.
         """
@@ -183,7 +183,7 @@ def _settle(
         return RowResult("created", next(iter(new_ids)))
     if "pinned" not in row.model_fields_set:
         row = row.model_copy(update={"pinned": found.pinned})
-    if found.is_purged or found.says(row):
+    if found.is_purged or found.has_content_of(row):
         return RowResult("unchanged", found.id)
     changed.append((found, row))
     return RowResult("updated", found.id)

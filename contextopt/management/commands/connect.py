@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -115,7 +116,7 @@ class Command(ReportingCommand):
         report, progress = ImportReport(), Progress(self.stderr)
         import_rows(
             space=space,
-            rows=(row for part in ((first,), rows) for row in part),
+            rows=chain([first], rows),
             actor=ACTOR,
             report=report,
             on_batch=lambda done: progress.show(str(done)),
