@@ -29,7 +29,7 @@ class HeadMiddleware:
 
 
 def drop_body(response: HttpResponseBase) -> None:
-    """Drop the body and keep the headers, Content-Length included. An export is never begun."""
+    """Drop the body and keep the headers, Content-Length included. An export is never started."""
     if isinstance(response, StreamingHttpResponse):
         response.streaming_content = ()
     else:

@@ -1,4 +1,4 @@
-"""Errors that the product raises on purpose. The engine imports nothing from here, so its errors stand apart.
+"""Errors that the product raises on purpose. The engine imports nothing from here and has its own errors.
 
 ContextoptError
 ├── InvalidInput          a field is missing, malformed or past its limit

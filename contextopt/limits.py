@@ -1,4 +1,4 @@
-"""Limits that all packages share. Limits of one package stand beside its models."""
+"""Limits that all packages share. Limits of one package are beside its models."""
 
 from datetime import UTC, datetime
 

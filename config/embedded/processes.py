@@ -263,7 +263,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _leftovers(base_dir: Path) -> Iterable[psutil.Process]:
-    """Yield this user's processes with this checkout's mark, except the present one and its parents."""
+    """Yield this user's processes with this checkout's mark, except this process and its parents."""
     own = psutil.Process()
     spared = {own.pid, *(parent.pid for parent in own.parents())}
     for process in psutil.process_iter():

@@ -16,7 +16,7 @@ LEARN_TRIES_MAX = 20
 
 class CompletionQuerySet(models.QuerySet["Completion"]):
     def unlearned(self) -> Self:
-        """Return completions that nothing was learned from yet and that may be tried again, oldest first."""
+        """Return completions that are still to be learned from and have tries left, oldest first."""
         return self.filter(learned_at=None, tries__lt=LEARN_TRIES_MAX).order_by("id")
 
 

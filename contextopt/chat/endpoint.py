@@ -71,7 +71,7 @@ class CompletionUnavailable(ServiceUnavailable):
 
 
 class CompletionRefused(ServiceUnavailable):
-    """The endpoint refuses this request however often it is sent: wrong key, model or content."""
+    """The endpoint refuses this request, and would again: wrong key, model or content."""
 
 
 def is_configured() -> bool:

@@ -26,7 +26,7 @@ _began_at: ContextVar[int | None] = ContextVar("began_at", default=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeReport:
-    """A request that went through the gateway, and its answer. None stands for what is not known.
+    """A request that went through the gateway, and its answer. None means unknown.
 
     `input_tokens` includes what the provider's cache held. `question` and `answer` are the texts that the
     space keeps, so that no collector gets more than that.

@@ -176,7 +176,7 @@ def _find_example(
     reference: Reference,
     recorded: Mapping[str, list[Recorded]],
 ) -> Any:
-    """Return a value for a field without one. An empty recorded value only gives way to the glossary's.
+    """Return a value for a field without one. An empty recorded value is only replaced by the glossary's.
 
     Among fields with the same name, those of schemas about the same thing are best: `TaskQuery` takes a value
     of `TaskOut` before one of `RecordOut`.

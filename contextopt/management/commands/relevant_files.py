@@ -124,7 +124,7 @@ class _FileRanker:
         self._repository = found.repository
         self._checkout = found.checkout
         self._revisions: RevisionRanker | None = None
-        # A name stands for the files as they were indexed, a folder for the files as they are now.
+        # A name means the files as they were indexed, a folder the files as they are now.
         self._is_current = found.is_named
 
     def rank(self, rev: str | None, request: RelevantIn) -> Relevant:
