@@ -303,8 +303,8 @@ def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> 
     Compressing an earlier phase again after new findings creates a further version.
 
     Open decisions are a conflict that names them, unless `force` is true. If a model writes briefs, the
-    extracted brief is active until the model's brief arrives and is found to say nothing that the findings do
-    not.
+    extracted brief is active until the model's brief arrives and is found to say nothing beyond the
+    findings.
     """
     findings.compress_phase(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return status_reply(request, task_id)

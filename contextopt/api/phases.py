@@ -122,7 +122,7 @@ def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> H
     """Keeps the fields of an agent's context that the phase needs, within its budget, and logs the saving.
 
     A phase without a profile gets the context unchanged, with a warning. With a `task_id`, the context
-    stands on the task's timeline.
+    appears on the task's timeline.
     """
     result = filter_agent_context(
         team_id=request.auth.team_id,

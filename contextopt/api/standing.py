@@ -63,7 +63,7 @@ def document_json(document: StandingDocument) -> dict[str, Any]:
     summary="Attach a standing document",
 )
 def attach(request: ApiRequest, data: StandingDocumentIn) -> HttpResponse:
-    """Attaches a document to a repository. Every context for a step of its tasks then has it, in each phase.
+    """Attaches a document to a repository. Every context for a step of its tasks then includes it.
 
     A document with the same title is replaced. The repository need not be indexed.
     """

@@ -31,7 +31,7 @@ RequestsPerMinute = Annotated[int, Field(ge=1, le=REQUESTS_MAX), NUMBER]
 
 
 class KeyIn(Input):
-    """A new key. `spaces` limits it to some of the team's spaces, and null or nothing leaves it all."""
+    """A new key. `spaces` limits it to some of the team's spaces. Without it, the key reaches all of them."""
 
     name: Name
     scope: Literal["read", "write", "admin"] = "write"
