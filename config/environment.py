@@ -143,7 +143,9 @@ def _is_usable() -> bool:
         return False
     if Path(sys.prefix) == VENV:
         return True
-    return _run([PYTHON, "-c", "import sys, pip; sys.exit(not (3, 12) <= sys.version_info < (3, 15))"], quiet=True)
+    return _run(
+        [PYTHON, "-c", "import sys, pip; sys.exit(not (3, 12) <= sys.version_info < (3, 15))"], quiet=True
+    )
 
 
 def _base_python() -> str:
