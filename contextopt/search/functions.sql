@@ -1,6 +1,6 @@
--- Split texts into searchable words, and note texts to be embedded. This file states what is in force: a
--- migration that changes the functions or triggers changes them here too, and a test compares this file
--- with the database.
+-- Split texts into searchable words, and queue changed texts for embedding. This file holds the current
+-- definitions: a migration that changes a function or trigger must change it here too. A test compares this
+-- file with the database.
 
 CREATE OR REPLACE FUNCTION contextopt_search_config(language text)
 RETURNS regconfig LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

@@ -75,8 +75,10 @@ class PreparedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found row of the searchable `kind`. `relevance` is `fused` scaled from 0 to 1; `decay` is from 0 to 1
-    too, and so is `match`, which says how well the row fits the question, whatever else was found.
+    """A found row of the searchable `kind`.
+
+    `relevance`, `match` and `decay` are from 0 to 1. `relevance` is `fused` scaled, so it is relative to the
+    other rows. `match` says how well the row alone fits the question.
     """
 
     kind: str
@@ -118,7 +120,8 @@ def prepare_query(text: str) -> PreparedQuery:
 def with_meaning_of(query: PreparedQuery, text: str) -> PreparedQuery:
     """Return the query with the vector of another text; the query itself if one of them has none.
 
-    An endpoint is not asked. A snapshot, and in the chat a lock, would be held until it answers.
+    Endpoints are not called, because the caller would hold its snapshot, and in the chat a lock, until they
+    answer.
     """
     if query.vector is None or is_remote(query.vector.model):
         return query
@@ -132,10 +135,10 @@ def with_meaning_of(query: PreparedQuery, text: str) -> PreparedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Leads:
-    """The result of one look at each index: the best by words with their BM25, the best by meaning with their
-    cosine.
+    """The best rows from each index: by words with their BM25, and by meaning with their cosine.
 
-    A row from one of them may score well in the other without being among its best; `rate` computes that.
+    A row from one index has no score from the other unless it is among the best there too; `rate` computes
+    the missing scores.
     """
 
     target: Target
@@ -155,12 +158,12 @@ class Leads:
 
     @property
     def held_share(self) -> float:
-        """Return about which share of the question's words, by weight, the best row has; at most 1."""
+        """Return the approximate share of the question's words, by weight, in the best row; at most 1."""
         return self.terms.held_share(max(self.lexical.values(), default=0.0))
 
     @property
     def partial(self) -> dict[int, Match]:
-        """Return the known parts. A missing part counts as none."""
+        """Return each lead with the scores found so far. `rate` adds the missing ones."""
         return {
             row_id: Match(self.lexical.get(row_id, 0.0), self.cosines.get(row_id))
             for row_id in sorted(self.ids)
@@ -183,14 +186,14 @@ def look_up(target: Target, query: PreparedQuery, *, limit: int, passing: float 
 
 
 def look_up_meaning(leads: Leads, query: PreparedQuery, *, limit: int, passing: float | None) -> Leads:
-    """Find the best `limit` by the meaning of another form of the question. Matches by words stay."""
+    """Replace the matches by meaning with those for another form of the question. Matches by words stay."""
     with planned_anew():
         passing = _passing(leads.target, leads.terms) if passing is None else passing
         return replace(leads, query=query, cosines=dict(_nearest(leads.target, query, limit, passing)))
 
 
 def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
-    """Return both parts of the leads, and of the rows in `also` that pass the filters."""
+    """Return both scores of the leads, and of the rows in `also` that pass the filters."""
     target, found = leads.target, leads.partial
     known = leads.lexical.keys() & leads.cosines.keys()
     rated = rate_rows(
@@ -201,7 +204,7 @@ def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
         sorted((found.keys() | set(also)) - known),
         filters=target.filters,
     )
-    # A lead deleted in the meantime is missing from the result, and keeps the part that was found.
+    # A lead deleted in the meantime is not in `rated`, and keeps the score that was found.
     return dict(sorted({**found, **rated}.items()))
 
 
@@ -258,7 +261,7 @@ def search_all(
 def fuse[Key: (int, tuple[str, int])](
     found: Mapping[Key, Match], *, method: Method, hybrid_alpha: float
 ) -> list[Fused[Key]]:
-    """Order the gathered rows by both parts."""
+    """Rank the rows by both scores combined."""
     lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}
     vector = {key: parts.similarity for key, parts in found.items() if parts.similarity is not None}
     if method == "weighted":
@@ -292,7 +295,7 @@ def _hit(row: Fused[tuple[str, int]], match: Match, fit: float, decay: float) ->
 
 
 def _passing(target: Target, terms: Terms) -> float | None:
-    """Return the approximate number of rows that pass the filters, or a low bound of it; None if unknown."""
+    """Return the approximate number of rows that pass the filters, or a lower bound; None if unknown."""
     rows = terms.corpus_rows
     if target.filters == SearchFilters() or (rows is not None and rows <= EXACT_ROWS):
         return rows
@@ -333,7 +336,7 @@ def rate_rows(
     *,
     filters: SearchFilters,
 ) -> dict[int, Match]:
-    """Return the search results for those of the rows that are live, in the corpus, and pass the filters."""
+    """Return both scores of those rows that are live, in the corpus, and pass the filters."""
     if not ids:
         return {}
     where, parameters = searchable.passing(corpus_id, filters)

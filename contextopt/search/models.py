@@ -1,4 +1,4 @@
-"""Tables of full-text search: a row's words in its language, and each word's number of rows."""
+"""Models of search: the words of each row, word counts of each corpus, and embeddings with their progress."""
 
 from typing import ClassVar, Self
 

@@ -9,7 +9,7 @@ from django.db import models
 
 from contextopt.search.models import SearchableText
 
-# More does not fit a B-tree entry, which has at most 2,704 bytes.
+# Vectors with more dimensions do not fit into a B-tree entry, which holds at most 2,704 bytes.
 DATED_DIMENSIONS = 1_300
 
 
@@ -40,8 +40,8 @@ class Searchable:
     """A table with texts and vectors. Column names refer to the table, whose alias in SQL is `t`.
 
     `corpus_column` isolates: a search covers one corpus, and so do document frequencies. `text_columns` are
-    embedded, the body last. A title that is there twice is not lost among the file names and figures of a
-    long body. `live_sql` is a condition that all findable rows meet. `decay_sql` is a factor from 0 to 1 by
+    embedded, the body last. A column may be listed twice, so that a title carries weight next to a long body.
+    `live_sql` is a condition that all findable rows meet. `decay_sql` is a factor from 0 to 1 by
     age and type, with %(now)s for the time. `date_column` breaks ties. `conditions` maps the names of further
     equality filters to columns. A filter on a column the table lacks matches nothing. `has_windows` means
     that the table is searched by dates: a row's words name the week of its date, and its vector's row stores

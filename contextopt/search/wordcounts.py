@@ -10,11 +10,12 @@ from contextopt.locks import Lock, wait_turn
 from contextopt.search.models import SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
 
-# A larger corpus is estimated from its newest documents. Ten more seconds would only add a third digit.
+# A larger corpus is estimated from its newest documents. A larger sample would take ten more seconds for one
+# more digit of precision.
 SAMPLE = 200_000
-# A word in one document needs no row; unlisted words count as that.
+# Words in fewer documents are not stored. A word without a row counts as being in one document.
 LISTED_FROM = 2
-# Longer words are hashes and data. The table's index takes up to 2,700 bytes.
+# Longer words are hashes and data. An entry of the table's index can hold 2,700 bytes.
 LEXEME_MAX_BYTES = 255
 # Share of a corpus that may change before its words are counted again.
 CHANGE_SHARE = 0.05
@@ -60,7 +61,7 @@ def _replace(corpus: SearchCorpus, sample: str, *, scale: float) -> None:
 
 
 def ensure_counted(searchable: Searchable, corpus_id: int) -> None:
-    """Count the corpus's words unless the last count is still about right."""
+    """Count the corpus's words unless its size has hardly changed since the last count."""
     corpus = SearchCorpus.objects.of(searchable.name, corpus_id).first()
     if corpus is None or _has_changed(searchable, corpus):
         tidy_index(searchable)
@@ -123,7 +124,7 @@ def drop_gone_corpora(searchable: Searchable) -> int:
 
 
 def tidy_index(searchable: Searchable) -> None:
-    """Merge recent writes into the index. Until then, each search reads them from end to end."""
+    """Merge pending writes into the GIN index. Until then, each search scans all of them."""
     with connection.cursor() as cursor:
         cursor.execute(
             """

@@ -1,9 +1,9 @@
-"""The word half of a search: BM25 over a bounded number of candidates.
+"""Search by words: BM25 over a bounded number of candidates.
 
-Words are looked up from the rarest on. All rows that contain one of the rarest are scored, as long as they
-are not too many together. Among rows with frequent words only, those with most of them come first, and in a
-corpus where even that would be much reading, the newest. So the best by BM25 are exact whenever the question
-has a word that is not everywhere, and the work never grows with the corpus.
+Words are looked up rarest first. Every row with one of the rarest words is a candidate, until there are too
+many such rows. If only frequent words are left, rows with several of them come first. In a corpus where even
+those are too many to read, the newest rows are the candidates. So the best rows by BM25 are exact if the
+question has a rare word, and the work does not grow with the corpus.
 """
 
 import re
@@ -28,7 +28,7 @@ CANDIDATES_MIN = 200
 CANDIDATES_EACH = 5
 """Number of rows scored per requested row, within the two bounds."""
 WEIGHINGS = 4_000
-"""Maximum of words times candidates. It bounds the time, since each pair is one look into a row's words."""
+"""Maximum of words times candidates. It bounds the time, since each word is looked up in each candidate."""
 READ_MAX = 8_000
 """Index entries that are read for a word without further checks."""
 SORTED_MAX = 1_000
@@ -41,7 +41,7 @@ NEWEST = 2_000
 WEEKS_MAX = 14
 """A longer date range is not looked up week by week."""
 COUNTED_MAX = 64
-"""More occurrences of a word in a row do not count."""
+"""Further occurrences of a word in a row do not count."""
 # A lower b finds a little more in dialogues (benchmarks, section `recall`) and less in bodies of commits.
 BM25 = Bm25(k1=0.9, b=0.75)
 
@@ -103,11 +103,11 @@ class Terms:
 
     @property
     def whole_weight(self) -> float:
-        """Return about the BM25 of a row that has each of the question's words once, in its best language."""
+        """Return about the BM25 of a row with each word once, in the language where they weigh least."""
         return min(self._weights().values(), default=0.0)
 
     def held_share(self, score: float) -> float:
-        """Return about which share of the question's words, by weight, a row of this BM25 has; at most 1."""
+        """Return the approximate share of the question's words, by weight, that a row of this BM25 has."""
         whole = self.whole_weight
         return min(1.0, score / whole) if whole else 0.0
 
@@ -223,7 +223,10 @@ def _rarest(lexemes: Sequence[str], counts: Mapping[str, int]) -> list[str]:
 def _count_now(
     searchable: Searchable, corpus_id: int, lexemes: Sequence[str]
 ) -> tuple[int, float, dict[str, int]]:
-    """Count what has not been counted yet, up to a bound: documents, their mean length, words."""
+    """Return the documents, their mean length and each word's documents, counted up to a bound.
+
+    For a corpus that has no stored count yet.
+    """
     where, parameters = searchable.passing(corpus_id, SearchFilters())
     words = [f"{quoted(corpus_word(corpus_id))} & {quoted(lexeme)}" for lexeme in lexemes]
     with connection.cursor() as cursor:
@@ -288,7 +291,7 @@ def best_by_words(
     limit: int,
     passing: float | None = None,
 ) -> dict[int, float]:
-    """Return the ids of the best with their BM25, best first. Raises nothing for any text.
+    """Return the ids of the best rows with their BM25, best first.
 
     `passing` is the approximate number of rows of the corpus that pass the filters, if known.
     """
@@ -325,8 +328,8 @@ def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> st
 def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: bool) -> Iterator[Step]:
     """Yield the look-ups whose rows together are the candidates, the most specific first.
 
-    About `share` of the documents can be candidates. With filters other than dates, the newest rows that pass
-    may be far apart: `reads_newest` means that they are not.
+    About `share` of the documents can be candidates. `reads_newest` allows the newest rows to be read. With
+    filters other than dates that is too slow, because the rows that pass may be far apart.
     """
     counts = {term.tsquery: term.documents for term in terms.terms}
     totals = zip(counts, accumulate(counts.values()), strict=True)
@@ -340,10 +343,10 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
     if counts[first] > READ_MAX and reads_newest:
         yield Step((" | ".join(common),), "newest")
         return
-    telling = [word for word in common if counts[word] <= EVERYWHERE * terms.documents]
-    if together := _all_of(terms, telling):
+    distinctive = [word for word in common if counts[word] <= EVERYWHERE * terms.documents]
+    if together := _all_of(terms, distinctive):
         yield Step((place, *together))
-    others = [word for word in telling if word != first]
+    others = [word for word in distinctive if word != first]
     # With one other word, this equals the previous look-up.
     is_looked_up = bool(together) and len(others) == 1
     with_others = sum(map(counts.__getitem__, others)) / max(1, terms.documents)
@@ -351,7 +354,7 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
     if others and not is_looked_up and with_others <= EVERYWHERE and is_few:
         yield Step((place, first, " | ".join(others)))
     if reads_newest and counts[first] * share > SORTED_MAX:
-        yield Step((" | ".join(telling or common),), "newest")
+        yield Step((" | ".join(distinctive or common),), "newest")
         return
     yield Step((place, first))
 
@@ -359,8 +362,8 @@ def _steps(terms: Terms, place: str, bound: int, share: float, *, reads_newest: 
 def _all_of(terms: Terms, words: Sequence[str]) -> tuple[str, ...]:
     """Return tsqueries that together match rows with every word of a language, if it has several words.
 
-    Return none if all are very frequent. Words that languages share are checked once. A language with no
-    other words would find everything the others do.
+    Return none if all are very frequent. Words that all languages share become tsqueries of their own. If a
+    language has only those, they are the whole condition.
     """
     wanted = []
     for code in sorted({term.language for term in terms.terms}):
@@ -379,9 +382,9 @@ def _pool_sql(
 ) -> tuple[str, dict[str, Any]]:
     """Return the candidates' statement. Its limits are literals, because the planner guesses parameters.
 
-    The candidates are the newest `bound` rows of each look-up, the first look-up's before the second's, so
-    that they do not depend on the plan. With other filters than dates, words may match any number of rows;
-    then only as many as needed are read, in any order.
+    The candidates are the newest `bound` rows of each look-up, those of earlier look-ups first, so they do
+    not depend on the plan. With filters other than dates, a look-up may match any number of rows, so only
+    `bound` of them are read, in any order.
     """
     most = 4 * SORTED_MAX if filters.is_by_date else bound
     by_word, parameters = searchable.passing_words(corpus_id, filters)

@@ -39,7 +39,7 @@ class WordLlamaEmbedder:
         self._table: Vectors = weights["embedding.weight"].astype(np.float32)
         self._tokenizer = Tokenizer.from_buffer(described)
         self._tokenizer.no_padding()
-        # It would keep whole texts, up to ten thousand of them, which hardly ever come again.
+        # Its cache would keep up to ten thousand whole texts, which hardly ever occur again.
         self._tokenizer.model._resize_cache(0)
 
     def embed(self, texts: Sequence[str]) -> Vectors:

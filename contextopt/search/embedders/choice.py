@@ -12,9 +12,9 @@ WORDLLAMA = "wordllama-256"
 MINILM = "onnx:all-MiniLM-L6-v2-int8"
 
 LEAST_MATCHES = {WORDLLAMA: 0.48, MINILM: 0.57}
-"""How well records match a question at least, if one is about it: the cosine of the best, and what the words
-add. Measured on LoCoMo: about 1 % of the questions about a dialogue match less, and 90 % of those about
-another dialogue.
+"""The least match of a space that has a record about the question: the best cosine plus a share for words.
+Measured on LoCoMo: about 1 % of the questions about a dialogue match less, and 90 % of those about another
+dialogue.
 """
 
 USUAL_SIMILARITIES = {WORDLLAMA: 0.4, MINILM: 0.49}
@@ -38,12 +38,12 @@ def configured_embedder() -> str:
 
 
 def is_remote(name: str) -> bool:
-    """Whether the embedder of this name is an endpoint, asked over HTTP."""
+    """Return whether the embedder of this name is an endpoint, called over HTTP."""
     return name.startswith("endpoint:")
 
 
 def least_match(name: str) -> float | None:
-    """Return how well records match a question at least; None if it was not measured."""
+    """Return the least match of a question with a space that has an answer; None if it was not measured."""
     return LEAST_MATCHES.get(name)
 
 
@@ -53,9 +53,9 @@ def usual_similarity(name: str) -> float | None:
 
 
 def get_embedder(name: str) -> Embedder:
-    """Return the embedder of this name, one per process.
+    """Return the embedder of this name, loaded once per process.
 
-    This includes one that the settings no longer choose, as long as they still configure it.
+    It need not be the chosen one: an earlier model works as long as the settings still configure it.
 
     Raises:
         EmbeddingUnavailable: it cannot be loaded.

@@ -15,10 +15,11 @@ from contextopt.search.embedders.values import EmbeddingUnavailable, Vectors, to
 log = structlog.get_logger(__name__)
 
 ATTEMPTS = 3
-# Seconds of trying for a batch. A single text is a question someone waits for, so it is tried once.
+# Retry a batch for this many seconds. A single text is a question someone waits for, so it is tried once.
 PATIENCE_SECONDS = 20.0
 FIRST_WAIT_SECONDS = 0.5
-# Such endpoints accept some 8,000 tokens per text. Code and other scripts need more tokens per character.
+# Such endpoints accept about 8,000 tokens per text. Code and other scripts take more tokens per character, so
+# the safe length is shorter.
 TEXT_MAX = 8_000
 TEXT_SAFE = 2_000
 # Statuses with which an endpoint rejects the texts themselves.
@@ -37,9 +38,7 @@ class _Passing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address and options of an endpoint. `timeout_seconds` is per request. The key never appears in a
-    log.
-    """
+    """The address and options of an endpoint. `timeout_seconds` is per request. `repr` leaves the key out."""
 
     base_url: str
     api_key: str

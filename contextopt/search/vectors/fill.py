@@ -1,6 +1,7 @@
 """Keep vectors up to date: process writes, fill new models, and switch between models.
 
-Every step is a small batch that asks the database what is missing, so it may stop anywhere and run twice.
+Work is done in small batches. Each reads from the database what is missing, so a run may stop at any point
+and may be repeated.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,9 +24,9 @@ from contextopt.search.vectors.store import Prepared, drop_some, has_more_than, 
 
 log = structlog.get_logger(__name__)
 
-# Below this number, comparing all vectors is as fast as an index, and exact.
+# Comparing up to this many vectors is as fast as using an index, and exact.
 INDEX_ROWS = 5_000
-# Rows that a fast model embeds at once. A slow one takes as many as it can within seconds.
+# Rows per batch, for a fast model and for a slow one, so that a batch takes a few seconds at most.
 BATCH_ROWS = 2_000
 SLOW_BATCH_ROWS = 64
 FAST_MODELS = ("wordllama-256",)
@@ -80,7 +81,7 @@ def work_through(
 def choose_models() -> list[EmbeddingModel]:
     """Return the models to feed: the active one, and the one in the settings if it differs.
 
-    The first model ever becomes active at once. A model that is no longer in the settings before it became
+    The very first model becomes active at once. A model that is removed from the settings before it becomes
     active is retired.
 
     Raises:
@@ -115,7 +116,7 @@ def _choose(wanted: str, dimensions: int) -> list[EmbeddingModel]:
         found.activated_at = timezone.now() if is_first else None
         found.retired_at = None
         found.save(update_fields=["state", "activated_at", "retired_at"])
-        # It missed the writes while it was retired. Vectors that are still right are not computed again.
+        # It missed all writes while it was retired, so fill it again. Vectors that are still right are kept.
         found.fills.all().delete()
         log.info("embedding_model_chosen", model=wanted, state=found.state, is_new=is_new)
     return list(EmbeddingModel.objects.fed())
@@ -167,11 +168,11 @@ def batch_rows(model: EmbeddingModel) -> int:
 
 
 def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel], work: Work) -> bool:
-    """Embed the rows in these lines under each of the models, and delete the lines. For other current models,
-    and for one of these that cannot be reached while others can, new lines are left.
+    """Embed the rows of these lines under each of the models, and delete the lines.
 
-    New lines are also left for rows that are just being deleted by someone. Return False if that applies to
-    all.
+    New lines replace them where work is left: for other current models, for a model that cannot be reached
+    while another can, and for rows that are being deleted at this moment. Return False if all rows are being
+    deleted.
 
     Raises:
         EmbeddingUnavailable: none of the models can be reached; nothing was changed.
@@ -226,7 +227,7 @@ def _prepare_lines(lines: Iterable[EmbeddingTodo], model: EmbeddingModel) -> lis
 
 
 def _catch_up(model: EmbeddingModel, work: Work) -> bool:
-    """Embed writes from the time when the model could not be reached or the row not be locked."""
+    """Process lines left for this model, because it could not be reached or a row could not be locked."""
     lines = list(EmbeddingTodo.objects.filter(model=model).order_by("id")[: batch_rows(model)])
     return bool(lines) and embed_lines(lines, [model], work)
 
@@ -324,9 +325,7 @@ def _unindexed(models: Sequence[EmbeddingModel]) -> list[EmbeddingFill]:
 
 
 def _index(fill: EmbeddingFill, *, wait_seconds: float | None) -> bool:
-    """Build the index over a table that is too large to compare everything. Return False while it is being
-    built.
-    """
+    """Build the fill's indexes if its table is too large to compare all vectors. Return False until done."""
     searchable = registry.get(fill.searchable)
     if not has_more_than(searchable, fill.model, INDEX_ROWS):
         return True
@@ -371,7 +370,7 @@ def _retire(model: EmbeddingModel) -> None:
 
 
 def _clear_retired(ends: float) -> bool:
-    """Drop the indexes and vectors of retired models after a while; their fills show that some exist."""
+    """Drop the indexes, vectors and fills of models retired a while ago. Return False if some are left."""
     gone = EmbeddingFill.objects.filter(
         model__state=EmbeddingState.RETIRED, model__retired_at__lt=timezone.now() - RETIRED_FOR
     )

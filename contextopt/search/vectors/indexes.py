@@ -1,7 +1,7 @@
 """Vector indexes, each for one model and table, built while writes continue, and rebuilt if interrupted.
 
-One is an HNSW graph, for the nearest of many. If rows are searched by date, the other stores whole vectors in
-the order of dates, so comparing a window is one scan along it.
+The first is an HNSW graph, which finds the nearest of many vectors. A table that is searched by date has a
+second one, which stores whole vectors by date, so comparing all vectors in a window is one index scan.
 """
 
 import select
@@ -22,7 +22,7 @@ from contextopt.sql import own_conninfo
 
 log = structlog.get_logger(__name__)
 
-# The graph is built in memory as long as it fits. Beyond that each row costs many times as much.
+# The graph is built in memory as long as it fits. After that, each row takes many times as long.
 BUILD_MEMORY = "512MB"
 
 
@@ -56,11 +56,11 @@ def _is_valid(name: str) -> bool | None:
 
 
 def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: float | None) -> bool:
-    """Let the server build missing indexes. Return whether all exist after the time, None being no limit.
+    """Let the server build missing indexes. Return whether all exist after `wait_seconds` (None: no limit).
 
-    A build takes minutes for millions of rows, and a job must not. So the server is asked and left alone: it
-    finishes by itself, and holds a lock until then. An interrupted build, for example by a restart, leaves an
-    invalid index, which the next call drops and builds again.
+    For millions of rows a build takes minutes, longer than a job may run. So the server continues without the
+    caller, and its session holds a lock until the build ends. An interrupted build, for example by a
+    restart, leaves an invalid index, which the next call drops and builds again.
     """
     with _own_connection() as own:
         if not _take_lock(own, searchable, model):
@@ -83,15 +83,14 @@ def _create(own: psycopg.Connection, name: str, definition: str, wait_seconds: f
     try:
         return _run_for(own, statement, wait_seconds)
     except (DiskFull, OutOfMemory):
-        # Parallel workers use shared memory that a container may lack. A single one takes longer and needs
-        # none.
+        # Parallel workers need shared memory, which a container may lack. Build without them, more slowly.
         own.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
         own.execute("SET max_parallel_maintenance_workers = 0")
         return _run_for(own, statement, wait_seconds)
 
 
 def _run_for(own: psycopg.Connection, statement: str, wait_seconds: float | None) -> bool:
-    """Send a statement and wait. Return whether it finished in time; otherwise it continues.
+    """Send a statement and wait. Return whether it finished in time; if not, the server continues it.
 
     Raises:
         psycopg.Error: it failed.

@@ -15,23 +15,23 @@ from contextopt.search.models import EmbeddingState
 from contextopt.search.registry import Searchable
 from contextopt.sql import expected_rows
 
-# Up to this many rows, comparing all is as fast as the graph, and exact.
+# Comparing up to this many rows is as fast as using the graph, and exact.
 EXACT_ROWS = 5_000
 # Visiting one row through the graph takes as long as comparing this many in sequence. The graph covers all
 # corpora, so it visits many rows for each match if few of its rows qualify.
 GRAPH_VISIT = 28
-# Looking one row up by key takes as long as reading this many in the order of dates.
+# Reading one row by key takes as long as reading this many along the index of dates.
 LOOKED_UP = 4
 # Skip vectors whose record has changed or been deleted since; read this many extra ones.
 SPARE_ROWS = 20
-# The best among this multiple of the newest rows bound the best overall. Sorting takes as long as comparing,
-# and the bound excludes nine tenths of the rows.
+# Compare this many times as many of the newest rows as requested. The best of them bound the distance, which
+# excludes nine tenths of all rows from sorting. Sorting a row takes as long as comparing it.
 SAMPLED = 10
 COUNTED_ROWS = 50_000
 # Number of neighbours the graph keeps in view, and maximum rows it visits for a filter.
 EF_SEARCH = 120
 SCAN_ROWS = 20_000
-# For this transaction. The planner does not know this corpus and may prefer to sort all of it.
+# For this transaction. The planner does not know the size of this corpus, and may prefer to sort all of it.
 BY_GRAPH = f"""
 SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', %s, true),
        set_config('hnsw.max_scan_tuples', '{SCAN_ROWS}', true), set_config('enable_sort', 'off', true)
@@ -162,9 +162,7 @@ class _Statement:
     limit: int
 
     def count(self) -> float:
-        """Return the approximate number of rows that qualify. A whole corpus is counted only as far as it
-        matters.
-        """
+        """Return the approximate number of rows that qualify, at most `COUNTED_ROWS` without a condition."""
         if self.condition.sql:
             sql = f"SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}"
             return expected_rows(sql, self._params())
@@ -200,7 +198,8 @@ class _Statement:
     def compare_by_date(self) -> list[tuple[int, float]]:
         """Compare the rows that pass by their vectors' dates, along the index in that order.
 
-        The other filters are checked afterwards, because a vector learns late about a new date or a deletion.
+        All filters are checked again on the rows, because a vector's stored date may be outdated, and its row
+        may have been deleted.
         """
         dated = f"""{self.searchable.embedding_table} e
                      WHERE {self._own_vectors()} AND {self._dates_sql()}"""
@@ -288,5 +287,5 @@ class _Statement:
 
 
 def to_cosine(distance: float) -> float:
-    """Return the cosine from 0 to 1. Vectors that point away count as orthogonal."""
+    """Return the cosine, from 0 to 1. A negative one counts as 0."""
     return min(1.0, max(0.0, 1.0 - distance))

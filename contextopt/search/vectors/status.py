@@ -6,7 +6,7 @@ from django.db.models import Count, Q, Sum
 
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 
-# Count no more, because the page asks every two seconds.
+# Count only up to this number, because the page asks every two seconds.
 BACKLOG_COUNTED = 10_000
 
 

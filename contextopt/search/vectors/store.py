@@ -84,8 +84,8 @@ def _embed(model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
 def store(prepared: Prepared) -> dict[int, int]:
     """Write the prepared batch inside the caller's transaction. Return the skipped rows with their corpora.
 
-    Skipped rows are being deleted by someone at this moment. Waiting for them while holding others could end
-    in a deadlock. If the deletion fails they remain, so they must be processed later.
+    Rows that another transaction is deleting are skipped. Waiting for them while holding locks on others
+    could end in a deadlock. If the deletion is rolled back they remain, so they must be processed later.
     """
     searchable, model = prepared.searchable, prepared.model
     wait_turn(Lock.VECTORS, model.pk)
@@ -112,7 +112,7 @@ def _read_corpora(searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
 
 
 def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
-    """Lock the rows that nobody is deleting against deletion, and return them with their dates."""
+    """Lock the rows against deletion, and return them with their dates. Skip rows that are being deleted."""
     cursor.execute(
         f"SELECT id, {searchable.date_column} FROM {searchable.table}"
         " WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE SKIP LOCKED",
