@@ -26,7 +26,6 @@ class SearchFilters:
     tags: tuple[str, ...] | None = None
     date_from: datetime | None = None
     date_to: datetime | None = None
-    ids: tuple[int, ...] | None = None
     conditions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
@@ -121,8 +120,6 @@ class Searchable:
             yield f"t.{self.date_column} >= %(search_from)s", "search_from", filters.date_from
         if filters.date_to is not None:
             yield f"t.{self.date_column} <= %(search_to)s", "search_to", filters.date_to
-        if filters.ids is not None:
-            yield "t.id = ANY(%(search_ids)s::bigint[])", "search_ids", list(filters.ids)
 
     @property
     def table(self) -> str:

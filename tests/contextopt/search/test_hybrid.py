@@ -217,7 +217,6 @@ class TestFilters:
             ({"date_from": NOW - timedelta(days=1)}, {"one"}),
             ({"date_to": NOW - timedelta(days=1)}, {"two"}),
             ({"types": ("note",), "sources": ("git",)}, set()),
-            ({"ids": ()}, set()),
             ({"conditions": (("repository", ("x",)),)}, set()),
         ],
     )
