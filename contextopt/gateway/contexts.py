@@ -23,7 +23,8 @@ from contextopt.gateway.protocols.spans import Span
 from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import unless_deleted
-from contextopt.search.embedders.choice import WORDLLAMA, configured_embedder, get_embedder
+from contextopt.search.embedders import configured_embedder, get_embedder
+from contextopt.search.embedders.values import WORDLLAMA
 from contextopt.search.hybrid import prepare_query
 from contextopt.telemetry.spans import Parent, inside
 

@@ -7,6 +7,8 @@ from django.db import models
 from django.db.models import F, Func, Q, Value
 from pgvector.django import HalfVectorField
 
+SEARCHABLE_MAX = 32
+
 
 class Language(models.TextChoices):
     ENGLISH = "en", "English"
@@ -67,7 +69,7 @@ class CorpusQuerySet(models.QuerySet["SearchCorpus"]):
 class SearchCorpus(models.Model):
     """Totals of one corpus at the last count."""
 
-    searchable = models.CharField(max_length=32)
+    searchable = models.CharField(max_length=SEARCHABLE_MAX)
     corpus_id = models.BigIntegerField()
     documents = models.BigIntegerField()
     mean_length = models.FloatField(help_text="distinct words of a document, on average")
@@ -103,9 +105,6 @@ class DocumentFrequency(models.Model):
 
     def __str__(self) -> str:
         return f"{self.lexeme}: {self.documents}"
-
-
-SEARCHABLE_MAX = 32
 
 
 class EmbeddingState(models.TextChoices):

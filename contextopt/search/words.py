@@ -103,7 +103,7 @@ class Terms:
 
     @property
     def whole_weight(self) -> float:
-        """Return about the BM25 of a row with each word once, in the language where they weigh least."""
+        """Return roughly the BM25 of a row with each word once, in the language where they weigh least."""
         return min(self._weights().values(), default=0.0)
 
     def held_share(self, score: float) -> float:

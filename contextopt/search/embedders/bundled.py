@@ -13,9 +13,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from contextopt.search.embedders.values import TEXT_MAX, EmbeddingUnavailable, Vectors, to_unit
+from contextopt.search.embedders.values import TEXT_MAX, WORDLLAMA, EmbeddingUnavailable, Vectors, to_unit
 
-NAME = "wordllama-256"
 DIMENSIONS = 256
 MODEL_FOLDER = Path(sys.prefix) / "share" / "wordllama" / "wordllama"
 # Texts whose tokens are looked up at once. The look-up takes 1 KB per token.
@@ -26,7 +25,7 @@ PART_TOKENS = 32_768
 class WordLlamaEmbedder:
     """Embeds some ten thousand texts per second on one core. It knows words, but not their order."""
 
-    name = NAME
+    name = WORDLLAMA
     dimensions = DIMENSIONS
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class WordLlamaEmbedder:
             weights = load_file(MODEL_FOLDER / "weights" / "l2_supercat_256.safetensors")
             described = (MODEL_FOLDER / "tokenizers" / "l2_supercat_tokenizer_config.json").read_bytes()
         except (OSError, SafetensorError) as error:
-            raise EmbeddingUnavailable(f"{NAME} is not installed; run `make setup`: {error}") from error
+            raise EmbeddingUnavailable(f"{WORDLLAMA} is not installed; run `make setup`: {error}") from error
         self._table: Vectors = weights["embedding.weight"].astype(np.float32)
         self._tokenizer = Tokenizer.from_buffer(described)
         self._tokenizer.no_padding()

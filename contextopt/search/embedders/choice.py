@@ -5,11 +5,8 @@ from threading import Lock
 
 from django.conf import settings
 
-from contextopt.search.embedders.values import Embedder, EmbeddingUnavailable
+from contextopt.search.embedders.values import MINILM, WORDLLAMA, Embedder, EmbeddingUnavailable
 from contextopt.workclock import loading
-
-WORDLLAMA = "wordllama-256"
-MINILM = "onnx:all-MiniLM-L6-v2-int8"
 
 LEAST_MATCHES = {WORDLLAMA: 0.48, MINILM: 0.57}
 """The least match of a space that has a record about the question: the best cosine plus a share for words.

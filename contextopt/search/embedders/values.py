@@ -10,6 +10,9 @@ from contextopt.errors import ServiceUnavailable
 
 type Vectors = NDArray[np.float32]
 
+WORDLLAMA = "wordllama-256"
+MINILM = "onnx:all-MiniLM-L6-v2-int8"
+
 # The start of a text represents it. No embedder reads further.
 TEXT_MAX = 16_000
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 from contextopt.locks import Lock, wait_turn
 from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder, get_embedder
+from contextopt.search.embedders.values import WORDLLAMA
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 from contextopt.search.registry import Searchable
 from contextopt.search.vectors.indexes import build_index, drop_index, index_is_ready
@@ -29,7 +30,7 @@ INDEX_ROWS = 5_000
 # Rows per batch, for a fast model and for a slow one, so that a batch takes a few seconds at most.
 BATCH_ROWS = 2_000
 SLOW_BATCH_ROWS = 64
-FAST_MODELS = ("wordllama-256",)
+FAST_MODELS = (WORDLLAMA,)
 DROP_ROWS = 10_000
 # A search that started under the old model may still need its vectors.
 RETIRED_FOR = timedelta(minutes=1)
