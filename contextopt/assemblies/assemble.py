@@ -38,7 +38,7 @@ from contextopt.search.hybrid import PreparedQuery, prepare_query
 from contextopt.workclock import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
-# and there is room left. That is rare, so start small. Records past the last are never read.
+# and there is room left. That is rare, so start small. Never read more than the last.
 REACHES = (1, 6, 36, 216)
 
 # Settings that a request may override, by the engine's names.
@@ -48,7 +48,7 @@ OVERRIDES = (
     "neighbour_share", "date_weight", "who_weight", "notes_chars", "record_tokens", "budget_mode",
     "adaptive_strictness",
 )  # fmt: skip
-# Settings with another name when a question is asked, and in stage 3.
+# Settings of a request that override one of another name, when a question is asked and in stage 3.
 QUESTION_SETTINGS = {
     "window_days": "question_window_days",
     "max_records": "question_max_records",
@@ -72,7 +72,7 @@ class UndecidedContext:
     sizes: PartSizes = WHOLE_SHARES
 
     def reach_out(self) -> Iterator[Candidates]:
-        """Yield more and more candidates, until they are all."""
+        """Yield the candidates for each reach, until there are no more to find."""
         for reach in REACHES:
             found = self._find(reach)
             yield found
@@ -125,8 +125,10 @@ class DecidedContext:
         keeps_question: bool = True,
         is_sent: bool = True,
     ) -> AssemblyResult:
-        """Log the context; return it with its id, which may have been drawn beforehand. Without its question
-        it cannot be replayed. One that no prompt gets is neither a saving nor a cost.
+        """Log the context, and return it with its id, which may have been drawn beforehand.
+
+        Without `keeps_question`, it cannot be replayed. Without `is_sent`, it counts neither as a saving nor
+        as a cost.
 
         Raises:
             NotFound: the space was deleted in the meantime.
@@ -158,7 +160,7 @@ def assemble_space(
     """Decide which of a space's records enter one prompt, and log it unless it is a preview.
 
     `created_at` dates the log row, so that demo data can be spread over past days. A preview may try
-    `settings` of the space that are not published. `question` is as in `decide_space`.
+    `settings` that are not the space's active ones. `question` is as in `decide_space`.
 
     Raises:
         NotFound, InvalidInput, InvalidValue, BudgetExceeded, UnknownEncoding: see `decide_space`.
@@ -176,8 +178,10 @@ def decide_space(
     settings: Mapping[str, Any] | None = None,
     question: PreparedQuery | None = None,
 ) -> DecidedContext:
-    """Decide which of a space's records enter one prompt, without logging it. A caller that holds locks gives
-    the request's `question`, prepared before.
+    """Decide which of a space's records enter one prompt, without logging it.
+
+    A caller that holds locks passes the request's `question`, prepared before it took them, because an
+    endpoint may have to embed it.
 
     Raises:
         NotFound: the team has no such space.

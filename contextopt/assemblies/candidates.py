@@ -51,8 +51,8 @@ class Candidates:
     """The best candidates, the ten newest records, and counts of what the filters passed.
 
     For a question, the engine ranks by `query`, and `encoder` names the model of its vector, if it has one.
-    `reach` is how many times the usual number was read. `is_all` is true if no further candidates or texts
-    are left.
+    `reach` is the multiple of the usual number that was read. `is_all` means that no candidates or texts are
+    left to read.
     """
 
     records: tuple[RecordSummary, ...]
@@ -181,7 +181,7 @@ def load_candidates(
     """Read what the stage needs: nothing, the newest records, or the best of the window and the pinned.
 
     Besides pinned records, reads at most 11 × (record limit + 100) index entries for candidates, whatever the
-    size of the space. `limit` replaces the number in brackets, where search finds the other candidates.
+    size of the space. If search finds the other candidates, `limit` replaces the number in parentheses.
 
     Raises:
         NotFound: the space was deleted in the meantime.

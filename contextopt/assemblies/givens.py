@@ -1,7 +1,7 @@
 """Logs what the engine was given for an assembly, so that the same decision can be computed again.
 
-It holds ids, versions and numbers, never a text of a record, so a purge has nothing to erase here. The texts
-of a version come from `spaces.versions`. Settings, sizes, question and moment are in the log anyway.
+It holds ids, versions and numbers, never a record's text, so a purge has nothing to erase here. The texts of
+a version come from `spaces.versions`. Settings, sizes, question and time are logged elsewhere.
 """
 
 import json
@@ -24,7 +24,7 @@ from contextopt.engine.prompts.scoring import MAX_PART
 from contextopt.engine.version import ENGINE_VERSION
 
 FORMAT = 1
-"""The first byte. Raise it when the form below changes, and keep reading the older ones."""
+"""The first byte. Raise it when the format below changes, and keep reading the older ones."""
 # A higher level takes longer and saves nothing, since most bytes are the last digits of scores.
 COMPRESSION = 1
 
@@ -32,7 +32,7 @@ _CANDIDATE, _BASELINE, _DETAIL = 1, 2, 4
 _VIEWS_SHIFT = 3
 _ABSENT = -MAX_PART * PART_SCALE - 1
 """Stands for a part that is None. Every other part is greater."""
-# A column's least value, and the number of bytes of the largest difference to it.
+# A column's least value, and the bytes needed for the largest difference from it.
 _COLUMN = struct.Struct("<qB")
 
 type Column = npt.NDArray[np.int64]
@@ -43,8 +43,8 @@ type Key = tuple[int, int, int]
 class GivenRecord(NamedTuple):
     """A record that the engine was given: as a candidate, as one of the last by date, or as both.
 
-    `views` is at most 10, since more do not count. With `has_detail` the engine had its text, and otherwise
-    only its summary.
+    `views` is at most 10, since more do not count. With `has_detail` the engine had its text, else only its
+    summary.
     """
 
     id: int
@@ -62,8 +62,8 @@ class Givens:
 
     `encoder` names the model of the question's vector; it is empty without one. `reach` is how far the
     candidates reached. `is_asked` means that a question ranked them, `is_relevant` that some record seemed
-    to be about it. The records are in the order of their ids. If one changed while the candidates were read,
-    it is there twice. `sight` is what earlier blocks of the conversation show of the candidates.
+    to be about it. The records are in the order of their ids. One that changed while the candidates were read
+    appears twice. `sight` is what earlier blocks of the conversation show of the candidates.
     """
 
     engine_version: int
@@ -80,8 +80,9 @@ class Givens:
 
 
 def pack_givens(space: SpaceInForce, found: Candidates, sight: Sight = NOTHING) -> bytes:
-    """Return the engine's inputs in a compact binary form. It holds parts of relevance in whole millionths,
-    as the engine rounds them.
+    """Return the engine's inputs in a compact binary format.
+
+    Parts of relevance are stored in whole millionths, as the engine rounds them.
     """
     marks = _marks(found)
     keys = sorted(marks)
@@ -105,10 +106,10 @@ def pack_givens(space: SpaceInForce, found: Candidates, sight: Sight = NOTHING) 
 
 
 def unpack_givens(packed: bytes) -> Givens:
-    """Read what `pack_givens` returned. Parts that the relevance had then and lacks now are left out.
+    """Read what `pack_givens` returned. Parts of relevance that no longer exist are left out.
 
     Raises:
-        ValueError: the form is unknown.
+        ValueError: the format is unknown.
     """
     if packed[0] != FORMAT:
         raise ValueError(f"format {packed[0]} of the logged inputs is unknown")
@@ -185,9 +186,9 @@ def _part(whole: int) -> float | None:
 
 
 def _pack_column(column: Column) -> bytes:
-    """Return the differences to the least value, first their lowest bytes, then their next, and so on.
+    """Return the differences from the least value: first all lowest bytes, then all next ones, and so on.
 
-    High bytes are alike and compress well.
+    High bytes are similar, so they compress well together.
     """
     least = int(column.min()) if column.size else 0
     above = np.ascontiguousarray(column - least).astype("<i8", copy=False)

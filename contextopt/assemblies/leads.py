@@ -18,7 +18,7 @@ from contextopt.search.hybrid import (
 from contextopt.search.words import read_lexemes
 
 DATED_LEADS = 30
-"""Look up this many of the days that a question names."""
+"""Look up this many records from the days that a question names."""
 
 
 def look_up_dated(
@@ -39,14 +39,14 @@ def look_up_dated(
 
 
 def _join(leads: Leads, more: Leads) -> Leads:
-    """Return the leads with more for the same question."""
+    """Return the leads with those of another look-up for the same question."""
     return replace(
         leads, lexical={**leads.lexical, **more.lexical}, cosines={**leads.cosines, **more.cosines}
     )
 
 
 def _named(leads: Leads, people: Mapping[int, tuple[str, ...]]) -> list[str]:
-    """Return the names of the leads' authors that the question may have."""
+    """Return the names of the leads' authors that may occur in the question."""
     question = leads.query.text.lower()
     return sorted({name for row in leads.ids for name in people.get(row, ()) if name.lower() in question})
 
@@ -54,8 +54,9 @@ def _named(leads: Leads, people: Mapping[int, tuple[str, ...]]) -> list[str]:
 def about_subject(
     leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
 ) -> Leads:
-    """Look for the subject of the question alone, by words and by meaning; for more leads if the question is
-    nothing else.
+    """Return the best matches of the question's subject, by words and by meaning.
+
+    If the question has nothing but its subject, return the leads with more of its matches.
     """
     question, names = leads.query.text, _named(leads, people)
     subject = subject_of(question)
@@ -69,9 +70,10 @@ def about_subject(
 def without_authors(
     leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
 ) -> Leads:
-    """Look for the meaning of the question without the names of the leads' authors, which count as `who`.
+    """Return the leads with the best matches of the question's meaning without the names of their authors.
 
-    Otherwise everything that a person says seems close to every question with their name.
+    A name already counts in the part `who`. If it stayed, everything that a person says would seem similar to
+    every question with their name.
     """
     question, names = leads.query.text, _named(leads, people)
     if not names:

@@ -89,7 +89,7 @@ class Occasion:
     is_demo: bool = False
     created_at: datetime | None = None
     givens: bytes = b""
-    # Drawn beforehand by whoever had to name the assembly before it was decided.
+    # Drawn beforehand if the caller had to name the assembly before it was decided.
     id: int | None = None
     keeps_question: bool = True
     is_sent: bool = True
@@ -104,7 +104,7 @@ class Occasion:
 
 
 def draw_ids(number: int) -> list[int]:
-    """Return so many ids for assemblies that are logged later. Those not used are left out."""
+    """Reserve ids for assemblies that are logged later. An unused one leaves a gap."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)", [number])
         return [int(row[0]) for row in cursor.fetchall()]
@@ -191,7 +191,7 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
 
 
 def _placement_values(result: AssemblyResult, request: AssemblyIn) -> dict[str, Any]:
-    """Return where the context goes, if the request is about that, and the prefix within a conversation."""
+    """Return the placement if the request asks for one, and the prompt's sizes in a conversation."""
     placed = result.placed
     is_told = bool(request.placement or request.conversation)
     known = placed.split if is_in_conversation(request) else None
@@ -206,12 +206,12 @@ def _placement_values(result: AssemblyResult, request: AssemblyIn) -> dict[str, 
 
 
 def is_in_conversation(request: AssemblyIn) -> bool:
-    """Return whether the request tells which prompt came before."""
+    """Return whether the request names the conversation or earlier blocks of it."""
     return bool(request.conversation or request.in_sight)
 
 
 def _prompt_json(placed: Placed) -> dict[str, Any]:
-    """Return what else the sizes of the prompt were computed from, so that they can be verified."""
+    """Return the other inputs of the prompt's sizes, so that the sizes can be verified."""
     before, last = placed.conversation, placed.conversation.last
     return {
         "history_tokens": before.history_tokens,
@@ -289,8 +289,8 @@ def _log_events(assembly_id: int, result: AssemblyResult) -> None:
 class Saving:
     """One saving: the baseline, what was sent instead, and why.
 
-    If `before` and `tokens_before` are None, there is nothing to compare with. If `tokens_available` is None,
-    there was no budget, and the larger of the two token counts is stored.
+    `before` and `tokens_before` are None without a baseline. `tokens_available` is None without a budget; the
+    larger of the two token counts is then stored instead.
     """
 
     kind: Kind
@@ -322,8 +322,8 @@ class Saving:
     def ledger(self) -> dict[str, Any]:
         """Return the ledger in the form that all kinds share; its candidate list is empty here.
 
-        `chars` holds the length of each field's contents. The heuristic counts these, and the text cannot
-        tell them.
+        `chars` holds the length of each field's contents. The heuristic counter needs them, and they cannot
+        be read from the text.
         """
         sides = {"before": self.before, "after": self.after}
         chars = {name: list(side.field_chars()) if side else [] for name, side in sides.items()}

@@ -49,7 +49,7 @@ BASELINES = {
 PLACEMENT_CHOICES = (("system", "System prompt"), ("tail", "Before the question"), ("append", "Appended"))
 
 NO_QUESTION_KEPT = "question_not_kept"
-"""In a logged request: the question was asked, and only its answer's sizes may be kept."""
+"""In a logged request: a question was asked, but the space's gateway policy keeps only sizes."""
 
 SLOW_MS = 500
 """The target for an assembly, in milliseconds."""
@@ -104,9 +104,9 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
 class Assembly(models.Model):
     """One decision, in numbers. A trigger refuses changes, except to forget a deleted task.
 
-    `tokens_before` is the baseline: what would have been sent without us, or none without a baseline.
-    `tokens_after` is what was sent, with what earlier blocks carry. The saving is the difference and may be
-    negative.
+    `tokens_before` is the baseline: what would have been sent without Contextopt, or none without a baseline.
+    `tokens_after` is what was sent, including what earlier blocks carry. The saving is the difference and may
+    be negative.
     """
 
     # Indexes below begin with team and space. An index on each alone would slow every insert.
@@ -146,9 +146,9 @@ class Assembly(models.Model):
     )
     # Tokens of earlier blocks that stay in the prompt. `tokens_after` includes them.
     carried_tokens = models.PositiveIntegerField(default=0, db_default=0)
-    # Tokens of the prompt, as far as the request tells its parts: all, those of the beginning that the
-    # conversation's last prompt had too, those of it that the provider's cache should still hold, and those
-    # that enter the cache. The model's minimum and lifetime of that day decide the last two.
+    # Tokens of the prompt, as far as the request states its parts: all, those of the beginning that the
+    # conversation's last prompt shares, those of it that the provider's cache should still hold, and those
+    # that enter the cache. The last two depend on the model's minimum and lifetime of that day.
     prompt_tokens = models.PositiveIntegerField(null=True)
     shared_prefix_tokens = models.PositiveIntegerField(null=True)
     cached_tokens = models.PositiveIntegerField(null=True)
@@ -301,7 +301,7 @@ class AssemblyPayload(models.Model):
 
     assembly = models.OneToOneField(Assembly, models.DB_CASCADE, related_name="payload", primary_key=True)
     text = models.TextField()
-    # None means that there was no comparison; an empty text would not say so.
+    # None means that there was no baseline; an empty text is a baseline that sends nothing.
     baseline_text = models.TextField(  # noqa: DJ001
         null=True, help_text="text that would have been sent without Contextopt"
     )

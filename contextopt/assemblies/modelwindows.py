@@ -30,7 +30,7 @@ def model_window(model: str) -> int:
 
 
 def load_models() -> "DataSnapshot":
-    """Return what the package knows of models."""
+    """Return the package's data on models."""
     with loading():
         # It takes half a second to load and 30 MB, and few requests need it.
         from genai_prices import data_snapshot

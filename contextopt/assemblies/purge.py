@@ -125,7 +125,7 @@ def _erase_from(payload: AssemblyPayload, record: Record) -> bool:
 
 
 def _erase_from_text(payload: AssemblyPayload, record_id: int) -> str:
-    """Return the payload's text without the record. An agent context says which line each record has."""
+    """Return the payload's text without the record. The ledger of an agent context has its line's number."""
     if "record_lines" not in payload.ledger:
         return erase_line(payload.text, payload.ledger["order"], record_id)
     number = payload.ledger["record_lines"].get(str(record_id))
@@ -136,7 +136,7 @@ def _erase_from_text(payload: AssemblyPayload, record_id: int) -> str:
 
 
 def erase_id(candidates: Columns, record: Record) -> bool:
-    """Put the record's present external id into its entry; return whether that changed it."""
+    """Put the record's current external id into its entry; return whether that changed it."""
     if record.pk not in candidates["id"]:
         return False
     place = candidates["id"].index(record.pk)

@@ -1,7 +1,7 @@
 """Candidates for a question: the best by score, by words and by meaning, and their thread neighbours.
 
-The work is bounded whatever the size of the space: search returns its best, threads their nearest few, and
-texts are read only for records that could enter the context.
+The work is bounded whatever the size of the space: search returns only the best, threads only the nearest
+neighbours, and texts are read only for records that could enter the context.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -63,27 +63,28 @@ from contextopt.sql import id_array, one_snapshot
 # Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
 # dialogues, asking for twice as many found nothing more. The minimum also applies to recency and frequency.
 DEPTH_MIN, DEPTH_MAX = 30, 100
-# Topics always need so many. On meetings, 60 to 80 find more than 50 or 100.
+# The least number to ask for if there are topics. On meetings, 60 to 80 find more than 50 or 100.
 TOPIC_DEPTH = 70
-# Never ask the rankings by words and by meaning for more, however far an assembly reaches.
+# Never ask the rankings by words and by meaning for more, whatever the reach.
 LOOK_UP_MAX = 1_000
-# Lenders to thread neighbours, as a share of that number. On dialogues, neighbours help more than a deeper
-# search.
+# Share of that number of records whose thread neighbours become candidates. On dialogues, neighbours help
+# more than a deeper search.
 LENDING = 2 / 3
 # Few lines with notes are shorter, so the budget bounds how many records can enter.
 DETAIL_TOKENS = 12
 # Extra texts to read, to replace records that repeat another.
 SPARE_DETAILS = 30
-# A message's line is this much shorter than its summary, which has its type.
+# A message's line is this much shorter than its summary, because it leaves out the type.
 TYPE_TOKENS = 3
 # Prose has about this many bytes per token.
 BYTES_PER_TOKEN = 4
-# The similarity of the best record counts together with these shares of the question's words: those in one
-# record, and those that the space knows.
+# Added to the best cosine: these times the share of the question's words in the best record by words, and
+# times the share that occurs in the space.
 PER_HELD, PER_KNOWN = 0.25, 0.1
 # A turn of a long conversation says little by itself, so it is less similar to a question about its topic.
 LEAST_IN_TOPIC = 3 / 5
-# Above this share of candidates without a vector, say so. Fewer are new records, embedded within seconds.
+# Warn above this share of candidates without a vector. A smaller share are new records, which are embedded
+# within seconds.
 MANY_WITHOUT = 0.1
 # Search only this many characters of a record for its best passages.
 NOTES_READ = 100_000
@@ -102,9 +103,9 @@ def load_for_question(
 ) -> Candidates:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best.
 
-    `reach` multiplies how many are read. It helps if most repeat each other, or if a large budget has room
-    for records with nothing but their date in their favour. The question is prepared before, so that no
-    snapshot is held while an endpoint embeds it.
+    `reach` multiplies the number read. A larger one helps if most records repeat each other, or if a large
+    budget also has room for records that are merely recent. The question comes prepared, so that no snapshot
+    is held while an endpoint embeds it.
     """
     base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
     fitting = _about_how_many_fit(base.records, config)
@@ -137,7 +138,7 @@ def load_for_question(
 
 @dataclass(frozen=True, slots=True)
 class _LookUp:
-    """A question to a space. The rankings by words and by meaning return up to `depth` records each."""
+    """A question to a space. The rankings by words and by meaning return at most `depth` records each."""
 
     space_id: int
     asked: PreparedQuery
@@ -163,7 +164,7 @@ class _LookUp:
     def rate_leads(self, further: Set[int]) -> "tuple[_Rated, _BestMatch]":
         """Find and rate the leads, and `further` records with them.
 
-        They are looked up once more without the authors' names, and once more by subject if there are topics.
+        If authors count, look up again without their names. If there are topics, look up the subject too.
         """
         config, counts = self.config, self.counts
         target = Target(SEARCHABLE, self.space_id, self.filters)
@@ -184,7 +185,7 @@ class _LookUp:
         return rated, best_match
 
     def rate_all(self, rated: "_Rated") -> "tuple[_Known, dict[int, Match], dict[int, Relevance]]":
-        """Return the candidates with the leads' neighbours, their matches, and their relevances."""
+        """Add the leads' neighbours. Return the candidates with their matches and relevances."""
         lenders = self._lenders(rated)
         threads = read_threads(self.space_id, lenders)
         beside = {record_id for thread in threads for record_id in thread}
@@ -198,7 +199,7 @@ class _LookUp:
         return known, matches, add_mentions(relevant, self.mentions, known.dates, known.people)
 
     def _lenders(self, rated: "_Rated") -> list[int]:
-        """Return the records that lend to their neighbours: the best by themselves and by their topic."""
+        """Return the records whose neighbours become candidates: the best by their own match and topic."""
         if not self.config.neighbour_share:
             return []
         own, places = rated.own, rated.known.places
@@ -211,7 +212,7 @@ class _LookUp:
     def load(self, ids: Iterable[int]) -> "_Known":
         """Read those of the records that are live, and in the window or pinned.
 
-        The length of notes in bytes is known without reading them.
+        PostgreSQL knows the length of notes in bytes without reading them, so tokens are estimated from it.
         """
         wanted = sorted(ids)
         known = _Known({}, {}, {}, {})
@@ -245,7 +246,7 @@ class _LookUp:
 
 
 class _BestMatch(NamedTuple):
-    """How well the leads match the question by words and meaning, and how well answers usually do."""
+    """How well the leads match the question by words and meaning, and the least match that is enough."""
 
     value: float
     least: float
@@ -281,7 +282,7 @@ def _warnings(
 
 
 def _count_waiting(space_id: int) -> int:
-    """Return how many of the space's records wait to be embedded, counted as far as it is told."""
+    """Return how many of the space's records wait to be embedded, counted as far as the warning tells."""
     # A record that was written twice has two lines.
     lines = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
     counted = lines[: WAITING_COUNTED + 1].aggregate(rows=Count("row_id", distinct=True))
@@ -290,8 +291,8 @@ def _count_waiting(space_id: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The candidates by id: their summaries, about how many tokens their notes have, the names of the people
-    who wrote them, and their places in threads if they have a position there.
+    """The candidates by id: their summaries, the estimated tokens of their notes, the names of their authors,
+    and their places in threads if they have a position there.
     """
 
     summaries: dict[int, RecordSummary]
@@ -317,7 +318,7 @@ class _Known:
 
 
 class _Rated(NamedTuple):
-    """The candidates found so far and the leads without filters; the parts of all candidates, their own
+    """The candidates found so far and the leads without filters; the matches of all candidates, their own
     relevances, and the topics among the leads.
     """
 
@@ -329,7 +330,7 @@ class _Rated(NamedTuple):
 
     @classmethod
     def of(cls, leads: Leads, known: _Known, config: ContextConfig) -> "_Rated":
-        """Rate all leads by words and by meaning before any of them lends."""
+        """Rate all candidates by words and by meaning, without their neighbours."""
         # A pinned record is a candidate regardless of date.
         anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
         # One deleted in the meantime is no candidate.
@@ -349,10 +350,9 @@ def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig)
 
 
 def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
-    """Return how many of the best-ranked texts to read. But for its type, a record's line is never shorter
-    than its summary.
+    """Return how many of the best-ranked texts to read: as many as could fit, and spare ones for repetitions.
 
-    The spare ones replace records that repeat another.
+    A record's line is at most `TYPE_TOKENS` shorter than its summary, unless notes are cut to less.
     """
     room, most = config.context_share(config.stage), most_that_fit(config, DETAIL_TOKENS)
     if config.question_notes_chars is not None and config.question_notes_chars < EXCERPT_CHARS:
@@ -362,8 +362,8 @@ def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
 
 
 def _load_details(records: Sequence[RecordSummary]) -> dict[int, RecordDetail]:
-    """Read the records' texts. Inside a transaction that a caller began, a record may have changed since its
-    summary was read; then its text is left out.
+    """Read the records' texts. Leave out a record that changed since its summary was read, which is possible
+    inside a transaction that a caller began.
     """
     if not records:
         return {}

@@ -65,7 +65,7 @@ class AssemblyResult:
         return tuple(map(entry_json, self.ledger))
 
     def baselines(self) -> list[dict[str, Any]]:
-        """Return what would have been sent otherwise. `saved` is None if the saving doesn't count."""
+        """Return the baselines with what they save. `saved` is None if the saving doesn't count."""
         known = {LAST_RECORDS: self.stats.stage3_tokens, FIXED_BUDGET: self.outcome.fixed_tokens}
         return [
             {

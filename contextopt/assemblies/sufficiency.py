@@ -1,4 +1,4 @@
-"""Warns if a context holds no record, with the reason and a remedy."""
+"""Warnings that a context may lack the answer: it is empty or not relevant, or vectors were missing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ QUESTION_NOT_EMBEDDED = ContextWarning(
     "The question could not be embedded, so records were matched by words only. See the log for the cause.",
 )
 ALL_RECORDS = Remedy("question_window_days", "all", "Include all records")
-# Records that wait are counted up to this number.
+# Waiting records are counted up to this number.
 WAITING_COUNTED = 10_000
 # Suggested budgets are multiples of this many tokens.
 STEP_TOKENS = 100
@@ -38,9 +38,9 @@ STEP_TOKENS = 100
 def nothing_relevant(
     match: float, least: float, outside_window: int, window_days: int | None
 ) -> ContextWarning:
-    """Return the warning about a question that the best record matches less than answers usually do.
+    """Return the warning that the best record matches the question less than answers usually do.
 
-    With `window_days` None, records are outside the window only if they are dated later.
+    If `window_days` is None, records outside the window can only be dated later.
     """
     message = (
         "No record seems to be about this question, so the answer may not be in this space: the best match "
@@ -132,7 +132,7 @@ class Emptiness:
         return ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(own + best))
 
     def _cause(self) -> str:
-        """Say which parts of the prompt took tokens of the context's share; an empty text if none did."""
+        """Say which parts of the prompt took tokens from the context's share; an empty text if none did."""
         share, context = self.config.context_share(self.config.stage), self.outcome.allocation.context
         if context >= share:
             return ""
@@ -157,13 +157,13 @@ class Emptiness:
         config, stage, allocation = self.config, self.config.stage, self.outcome.allocation
         excess = sum(over for _, _, over in self._excesses())
         if needed <= config.context_share(stage):
-            # Less than nothing may be left for the context.
+            # Without room for the context, the other parts may even exceed the total.
             shares = config.system_tokens + config.history_tokens + config.response_tokens
             room = allocation.context or allocation.total - shares - excess
             total = allocation.total + _rounded_up(needed - room)
             return Remedy("total_tokens", total, f"Raise the total to {total:,} tokens")
         name = "stage3_context_tokens" if stage == LAST_RECORDS_STAGE else "context_tokens"
-        # Without a fixed total, what exceeds its share is taken from the raised share too.
+        # Without a fixed total, the excess is taken from the raised share too.
         tokens = _rounded_up(needed + (excess if config.total_tokens is None else 0))
         if tokens > MAX_PART_TOKENS:
             return None

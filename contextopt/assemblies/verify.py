@@ -50,7 +50,7 @@ def verify_assembly(payload: AssemblyPayload) -> list[Difference]:
 
 
 def compare(payload: AssemblyPayload, figures: Mapping[str, object]) -> list[Difference]:
-    """Return those of the recomputed figures that are stored differently."""
+    """Return the recomputed figures that differ from the stored ones."""
     assembly = payload.assembly
     return [
         Difference(name, stored, value)
@@ -92,8 +92,9 @@ def _from_conversation(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterat
 
 
 def _from_warnings(payload: AssemblyPayload) -> Iterator[Figure]:
-    """Yield the codes of the warnings. Warnings of before there were codes have none in the row, and those of
-    a hand-off are about its findings.
+    """Yield the codes of the warnings.
+
+    Rows from before warnings had codes, and hand-offs, whose warnings are about findings, store none.
     """
     stored = payload.ledger.get("warnings", ())
     if payload.assembly.kind != Kind.HANDOFF and not any(isinstance(warning, str) for warning in stored):
@@ -109,7 +110,7 @@ def _from_rule(payload: AssemblyPayload) -> Iterator[Figure]:
 
 
 def _lacks_content(payload: AssemblyPayload) -> bool:
-    """Tell whether no record is in it though its stage takes records, or a retry sent nothing."""
+    """Return whether a context has no record although its stage takes records, or a retry sent nothing."""
     assembly = payload.assembly
     if assembly.kind == Kind.SPACE:
         return (assembly.stage or 0) > HEADER_STAGE and not any(entry["kept"] for entry in payload.entries)
@@ -148,7 +149,7 @@ def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer, carried: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A stored text with the characters of each of its fields, which the text alone cannot tell."""
+    """A stored text with the characters of each of its fields, which cannot be read from the text."""
 
     text: str
     chars: list[int]
@@ -162,7 +163,7 @@ class _Measured:
 
 def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
     ledger, counter = payload.ledger, _counter(payload.assembly)
-    # Only a context whose phase has no profile does not repeat its phase.
+    # Retries and hints have no phase.
     if phase := payload.request.get("phase", payload.config.get("phase")):
         yield "phase", phase
     if "sections" in ledger:
@@ -203,7 +204,7 @@ def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:
     yield "duplicates", counts[DUPLICATE_OF]
     yield "low_relevance", counts[LOW_RELEVANCE]
     cut_off = counts[OVER_RECORD_LIMIT] + counts[NOT_LOADED] + counts[OVER_BUDGET]
-    # If the text has no record, only the space's own lines may have been cut, which no count tells.
+    # If the text has no record, the header may have been cut, which no count shows.
     if cut_off or payload.ledger["order"]:
         yield "truncated", cut_off > 0
 

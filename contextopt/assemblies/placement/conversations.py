@@ -1,4 +1,4 @@
-"""Reads what is known of a conversation: the blocks that the caller still holds, and its last prompt."""
+"""Reads the state of a conversation: the blocks that the caller still holds, and its last prompt."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ def load_conversation(
 
 
 def _payloads() -> QuerySet[AssemblyPayload]:
-    """Return all payloads with their rows, without the columns that say nothing of a prompt."""
+    """Return all payloads with their rows, without the columns that are not needed to measure a prompt."""
     return AssemblyPayload.objects.select_related("assembly").defer("baseline_text", "config")
 
 
@@ -71,8 +71,9 @@ def _load_blocks(
 
 
 def block_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
-    """Return the tokens that a block takes in the prompt of whoever holds it: as they were certified, even if
-    its text was purged since.
+    """Return the tokens that a block takes in the caller's prompt, as certified, even if purged since.
+
+    For another tokenizer, count the text anew.
     """
     if payload.assembly.encoding == tokenizer.name:
         return payload.assembly.new_tokens
@@ -112,7 +113,7 @@ def _versions(payload: AssemblyPayload, order: Iterable[int]) -> dict[int, int]:
 
 
 def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt | None:
-    """Return the last prompt of the named conversation, or else the one of the latest block."""
+    """Return the last prompt of the named conversation, or else of the latest block."""
     if request.conversation:
         last_id = _latest_of(team_id, space_id, request.conversation)
     else:
@@ -128,7 +129,7 @@ def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt
 
 
 def _latest_of(team_id: int, space_id: int, conversation: str) -> int | None:
-    """Return the latest assembly of a conversation. Most have none yet, so this is asked without the ORM."""
+    """Return a conversation's latest assembly. Most have none yet, so avoid the cost of the ORM."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -157,7 +158,7 @@ def _to_last_prompt(payload: AssemblyPayload, idle_seconds: float) -> LastPrompt
 
 @dataclass(frozen=True, slots=True)
 class PromptSizes:
-    """The sizes of a prompt in a conversation. All but the first are None if a text was purged since."""
+    """The sizes of a prompt in a conversation. All but the first are None if a text of it was purged."""
 
     prompt_tokens: int
     shared_prefix_tokens: int | None = None
@@ -179,8 +180,9 @@ def measure_again(payload: AssemblyPayload, tokenizer: Tokenizer) -> PromptSizes
 
 @dataclass(frozen=True, slots=True)
 class LoggedPrompt:
-    """A logged prompt without its context: the conversation before it, its place, and how many of the earlier
-    blocks it kept. `last_id` is the assembly of the last prompt; it `is_purged` if a text of it was.
+    """A logged prompt without its context: the conversation before it, its placement, and how many of the
+    earlier blocks it kept. `last_id` is the assembly of the last prompt; `is_purged` means that its text was
+    purged.
     """
 
     conversation: Conversation
@@ -201,14 +203,14 @@ class LoggedPrompt:
         return PromptSizes(tokens, shared, self.prices.split(tokens, shared, idle_seconds=idle))
 
     def after(self, last_text: str) -> "LoggedPrompt":
-        """Return the same prompt, if the last one had had this context."""
+        """Return the prompt as it would be if the last one had had this context."""
         last = self.conversation.last
         changed = replace(last, text=last_text) if last else None
         return replace(self, conversation=replace(self.conversation, last=changed), is_purged=False)
 
 
 def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPrompt | None:
-    """Return what was known of the prompt; None outside of a conversation."""
+    """Return the prompt as it was logged; None outside of a conversation."""
     told = payload.ledger.get("prompt")
     if told is None:
         return None
@@ -234,7 +236,7 @@ def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPromp
 
 
 def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
-    """Return the tokens of the longest beginning that both texts share, and whether they are the same."""
+    """Return the tokens of the longest common prefix, and whether the texts are equal."""
     if before == after:
         return tokenizer.count(after), True
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
@@ -246,7 +248,7 @@ def _placement_of(row: Assembly) -> Placement:
 
 
 def held_blocks(team_id: int, space: str, conversation: str) -> list[int]:
-    """Return the blocks of a conversation that loses nothing, such as an agent's with its tools' results."""
+    """Return the blocks that a conversation holds if it drops nothing, as an agent's keeps tool results."""
     rows = AssemblyPayload.objects.filter(
         assembly__team=team_id, assembly__space__slug=space, assembly__conversation=conversation
     ).select_related("assembly")

@@ -1,4 +1,4 @@
-"""The sources of prices that a team entered itself. Other apps register theirs."""
+"""Prices that teams entered themselves. Other apps register the sources of such prices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from contextopt.engine.placement.prices import CachePrices
 
 @dataclass(frozen=True, slots=True)
 class EnteredPrice:
-    """A price that a team entered, from a day on. `cache` is None if it has no price of cached reads."""
+    """A price that a team entered, valid from a day on. `cache` is None without a price of cached reads."""
 
     since: date
     dollars_per_million: float
@@ -22,7 +22,7 @@ _sources: list[Source] = []
 
 
 def register_prices(source: Source) -> None:
-    """Ask this source for the prices of a model, oldest first."""
+    """Register a source that returns the prices of a model, oldest first."""
     _sources.append(source)
 
 

@@ -1,5 +1,6 @@
-"""Prices of input tokens, and of cached ones: a team's own prices, or else those of the package
-`genai-prices`. A prompt takes the prices of its day.
+"""Prices of input tokens, cached or not: a team's own, or else those of the package `genai-prices`.
+
+A prompt costs what was charged on its day.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ UNKNOWN = NO_DISCOUNT
 
 @dataclass(frozen=True, slots=True)
 class ListPrice:
-    """A model's prices in dollars per million tokens, as the package has them; None if it has none."""
+    """The package's prices of a model in dollars per million tokens; None for those that it lacks."""
 
     input: Decimal
     cached_read: Decimal | None
@@ -42,7 +43,7 @@ class ListPrice:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
-    """A model's price in dollars per million input tokens, and what cached tokens cost of it."""
+    """A model's price in dollars per million input tokens, and the shares of it for cached tokens."""
 
     dollars_per_million: float
     cache: CachePrices
@@ -54,12 +55,12 @@ class TokenPrice:
 
 @dataclass(frozen=True, slots=True)
 class PriceBook:
-    """Looks prices up, and asks for each model's once."""
+    """Looks up prices. The entered prices of each model are read once."""
 
     _entered: dict[str, list[EnteredPrice]] = field(default_factory=dict)
 
     def price(self, model: str, day: date) -> TokenPrice | None:
-        """Return what the model charged on that day; None if nobody knows."""
+        """Return what the model charged on that day; None if unknown."""
         if model not in self._entered:
             self._entered[model] = entered_prices(model)
         held = [price for price in self._entered[model] if price.since <= day]
@@ -67,7 +68,9 @@ class PriceBook:
 
 
 def resolve_price(model: str, entered: EnteredPrice | None) -> TokenPrice | None:
-    """Return the entered price, with the package's where it has none."""
+    """Return the entered price, or else the package's. Shares for cached tokens come from the package too if
+    none were entered.
+    """
     if entered is not None and entered.cache is not None:
         return TokenPrice(entered.dollars_per_million, entered.cache)
     listed = list_price(model) if model else None
@@ -85,7 +88,7 @@ def cache_prices(model: str, day: date) -> CachePrices:
 
 @lru_cache(256)
 def list_price(model: str) -> ListPrice | None:
-    """Return the package's present prices of a model for short prompts; None if it does not know it."""
+    """Return the package's current prices of a model for short prompts; None if it has none."""
     try:
         _, info = load_models().find_provider_model(model, None, None, None)
     except LookupError:

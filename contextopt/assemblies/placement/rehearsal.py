@@ -1,4 +1,4 @@
-"""Plays conversations through under each placement, to compare their cost and what they show."""
+"""Plays conversations under each placement, to compare what they cost and what their contexts show."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class Rehearsal:
     tokenizer: Tokenizer
 
     def slices(self, count: int) -> "Iterator[Rehearsal]":
-        """Yield conversations of this many consecutive questions. A shorter rest falls away."""
+        """Yield conversations of this many consecutive questions. A shorter remainder is dropped."""
         for first in range(0, len(self.turns) - count + 1, count):
             part = slice(first, first + count)
             yield replace(self, questions=self.questions[part], turns=self.turns[part])
@@ -61,7 +61,7 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Conversations under one placement: means a prompt. `cost` is in input tokens at full price."""
+    """Means per prompt of conversations under one placement. `cost` is in input tokens at full price."""
 
     placement: str
     prices: CachePrices
@@ -82,7 +82,7 @@ class Outcome:
 
 
 def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None) -> Rehearsal:
-    """Load the candidates of every question once. The space holds the script's records, embedded.
+    """Load the candidates of every question once. The space must hold the script's records, embedded.
 
     Raises:
         InvalidValue: the budget is outside its range.

@@ -1,4 +1,4 @@
-"""Simulates the placements of conversations. Nothing of them is stored."""
+"""Simulates the placements of conversations, without storing anything."""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +68,7 @@ def simulate(
 ) -> Iterator[Outcome]:
     """Yield the outcome of each placement, at the model's prices or in each scenario.
 
-    A conversation of more than `turns` questions becomes several; a shorter rest falls away.
+    A conversation of more than `turns` questions is split into several; a shorter remainder is dropped.
 
     Raises:
         InvalidInput: the model's prices are not known.

@@ -32,7 +32,7 @@ def cost_of(assembly: Assembly, split: Split | None, book: PriceBook) -> PromptC
 
 
 def logged_split(assembly: Assembly) -> Split | None:
-    """Return how the cache divided the prompt as it was logged; None outside of a conversation."""
+    """Return the logged split of the prompt by the cache; None outside of a conversation."""
     tokens, cached, cacheable = assembly.prompt_tokens, assembly.cached_tokens, assembly.cacheable_tokens
     if tokens is None or cached is None or cacheable is None:
         return None
@@ -40,7 +40,7 @@ def logged_split(assembly: Assembly) -> Split | None:
 
 
 def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
-    """Return the sizes of the prompt with the replayed context, after a last prompt under the same settings.
+    """Return the sizes of the prompt with the replayed context, as if the last prompt had been replayed too.
 
     None outside of a conversation, or if the last prompt matters and cannot be replayed.
     """
@@ -49,7 +49,7 @@ def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
     logged = logged_prompt(payload, tokenizer) if again.result is not None else None
     if logged is None or again.result is None:
         return None
-    # Contexts in front of the conversation share what both have in common.
+    # A context in front of the conversation shares only its common beginning with the last one.
     if again.is_changed and logged.placement == SYSTEM and logged.last_id is not None:
         last = _replayed_text(logged.last_id, data)
         if last is None:

@@ -1,4 +1,4 @@
-"""Finds the record that someone expected in a context, by its id or by its source and external id."""
+"""Finds a record that is expected in a context, by its id or by its source and external id."""
 
 from functools import reduce
 from operator import or_

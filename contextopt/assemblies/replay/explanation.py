@@ -43,8 +43,8 @@ class Step(StrEnum):
 class Explanation:
     """The outcome of a record: the step that decided, in words and figures.
 
-    `rank` is its place among `of` candidates. `over_tokens` is how much larger the budget had to be to reach
-    it. The rest is None if the step does not tell.
+    `rank` is its place among `of` candidates. `over_tokens` is by how many tokens the budget was too small to
+    reach it. Figures that do not apply to the step are None.
     """
 
     record: Record
@@ -82,7 +82,7 @@ class Explanation:
 
 
 class _Place(NamedTuple):
-    """A candidate in rank order, with its tokens, and whether it takes room."""
+    """A candidate in rank order, with its tokens. One that `is_repeated` takes no room."""
 
     id: int
     tokens: int
@@ -133,13 +133,13 @@ class _Case:
         ]
 
     def _is_first(self, entry: EntryJson) -> bool:
-        """Return whether it is pinned in a stage that takes pinned records first."""
+        """Return whether the record is pinned, in a stage that takes pinned records first."""
         return entry["pinned"] and self.config.stage != LAST_RECORDS_STAGE
 
     def explain_named(
         self, entry: EntryJson, ranked: Sequence[_Place], parts: dict[str, float] | None
     ) -> Explanation:
-        """Explain a candidate by its entry in the ledger, and by those that rank before it."""
+        """Explain a candidate by its ledger entry, and by the candidates ranked above it."""
         place = next(at for at, one in enumerate(ranked) if one.id == entry["id"])
         step = Step.INCLUDED if entry["kept"] else _step(entry["reason"])
         over = self._over_tokens(ranked[: place + 1]) if step == Step.OVER_BUDGET else None
@@ -195,7 +195,7 @@ class _Case:
         return "" if is_first else ", including the records ranked above it"
 
     def _over_tokens(self, until: Sequence[_Place]) -> int:
-        """Return by how many tokens the budget was too small to keep all of these."""
+        """Return by how many tokens the budget was too small for all of these."""
         row = self.assembly
         header = row.tokens_after - sum(entry["tokens"] for entry in self.entries if entry["kept"])
         needed = header + sum(place.tokens for place in until if not place.is_repeated)
@@ -212,7 +212,7 @@ class _Case:
         return Explanation(self.record, Step.NOT_A_CANDIDATE, self._not_read(material), of=of)
 
     def _explain_given(self, material: Material) -> Explanation | None:
-        """Rank it among what the engine was given; None if it was not among that."""
+        """Rank the record among those that the engine was given; None if it was not given."""
         ranked = _rank_given(material)
         at = next((at for at, scored in enumerate(ranked) if scored.record.id == self.record.pk), None)
         if at is None:
@@ -236,7 +236,7 @@ class _Case:
         return reasons[0] if reasons else Step.DUPLICATE_OF
 
     def _lost_before_ranking(self) -> tuple[Step, str] | None:
-        """Return the filter that the record did not pass, as it was then."""
+        """Return the filter that the record, as it was then, did not pass, with a message."""
         record, row = self.record, self.assembly
         assert row.space is not None
         if record.space_id != row.space_id:
@@ -336,6 +336,6 @@ def _parts(material: Material, scored: Scored) -> dict[str, float] | None:
 
 
 def _state_at(record: Record, moment: datetime) -> Record | RecordRevision:
-    """Return the record's state at the moment: the first revision that a later change kept, or the record."""
+    """Return the record as it was at the moment: the revision that the next change kept, or the record."""
     later = record.revisions.filter(changed_at__gt=moment).order_by("number")
     return later.defer("notes").first() or record

@@ -1,6 +1,6 @@
 """Rebuilds what the engine was given for a logged assembly, from the log and the records' versions.
 
-The stored text, hash and ledger are not read: they are what a replay is compared with.
+The stored text, hash and ledger are not read, because a replay is compared with them.
 """
 
 from collections.abc import Mapping
@@ -150,7 +150,7 @@ def load_material(assembly: Assembly) -> Material:
 
 
 def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:
-    """Return the tokenizer of then, if it and the engine are still the same."""
+    """Return the tokenizer that the assembly used, if neither it nor the engine has changed since."""
     try:
         tokenizer = get_tokenizer(assembly.encoding)
     except UnknownEncoding as error:
@@ -168,7 +168,7 @@ def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:
 
 
 def summary_of(state: RecordVersion, views: int, tokenizer: Tokenizer) -> RecordSummary:
-    """Return the engine's value of a record at a version."""
+    """Return a record at a version as the engine reads it."""
     line = summary_line(state.title, state.type, state.date, state.tags, state.notes)
     return RecordSummary(
         id=state.id,

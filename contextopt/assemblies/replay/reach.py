@@ -1,8 +1,8 @@
-"""Finds the candidates that other settings reach for.
+"""Finds the candidates that an assembly would have had under other settings.
 
-Often they are among those that the engine was given. Otherwise they are looked up: present records as a new
-assembly would find them, rated by today's statistics, and records that changed since at their version of
-then. Records that came later are left out. A record that was given keeps its version and its rating.
+Often the engine was given all of them. If not, they are looked up. Records that have not changed are found as
+by a new assembly and rated with today's statistics. Records that have changed are taken at their version of
+that time. Records added later are left out. A record that was given keeps its version and its rating.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,9 +29,9 @@ from contextopt.spaces.models import Record
 from contextopt.spaces.records import SEARCHABLE
 from contextopt.spaces.versions import RecordVersion, read_changed
 
-# At most this many of the records that changed since are considered.
+# Consider at most this many of the records that have changed since.
 CHANGED_MAX = 2_000
-# How often to ask for as many candidates again, if later records took their places.
+# How often to ask for more candidates if records that were added later took some of the places.
 ROUNDS = 4
 
 
@@ -49,7 +49,7 @@ def decide_otherwise(material: Material, config: ContextConfig, tokenizer: Token
     """Let the engine decide under other settings.
 
     Raises:
-        NotReplayable: others must be rated for the question, and the encoder has changed.
+        NotReplayable: further records must be rated for the question, and the encoder has changed.
         ServiceUnavailable: the question cannot be embedded now.
     """
     given = _among_given(material, config, tokenizer)
@@ -67,7 +67,7 @@ def decide_otherwise(material: Material, config: ContextConfig, tokenizer: Token
 
 
 def _among_given(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Candidates | None:
-    """Return the candidates if those that were given are enough, as far as can be told before deciding."""
+    """Return the given candidates if they are enough under the settings, as far as can be told beforehand."""
     before, after = material.in_force, material.at_stage(config)
     given = material.candidates(tokenizer)
     if before.stage < SCORED_STAGE:
@@ -86,7 +86,7 @@ def _among_given(material: Material, config: ContextConfig, tokenizer: Tokenizer
 
 
 def _rates_otherwise(before: ContextConfig, after: ContextConfig) -> bool:
-    """Return whether a record's relevance differs: it is relative to the best in the window."""
+    """Return whether records get another relevance. It is relative to the best record in the window."""
     return before.window_in_force != after.window_in_force or differ(before, after, NEIGHBOURLY)
 
 
@@ -100,7 +100,7 @@ def _counts_in(window: DateRange, given: Candidates) -> FilterCounts:
 def _with_texts(
     material: Material, query: Query, records: Iterable[RecordSummary], config: ContextConfig
 ) -> Query:
-    """Add the texts that the settings would have read of the given records."""
+    """Add those texts of the records that an assembly under these settings would have read."""
     ranked = rank_by_query(records, query.relevant, material.assembly.as_of, config)
     most = read_at_most(ranked, config) * material.givens.reach
     wanted = [scored.record for scored in ranked[:most]]
@@ -157,7 +157,7 @@ class _Search:
         return found, len(others)
 
     def _present(self, reach: int) -> tuple[Candidates, set[int]]:
-        """Return the candidates of today, and those of them that came after the assembly."""
+        """Return today's candidates, and the ids of those added after the assembly."""
         found = self._load(reach, None)
         for _ in range(ROUNDS):
             late = self._late(found)
@@ -201,7 +201,7 @@ class _Search:
         past: list[RecordVersion],
         others: list[RecordSummary],
     ) -> Query:
-        """Return the question with ratings and texts of all candidates."""
+        """Return the question with the ratings and texts of all candidates."""
         assert given.query is not None
         assert present.query is not None
         relevant = {record.id: present.query.relevant.get(record.id, NOT_RELEVANT) for record in others}
@@ -214,9 +214,9 @@ class _Search:
         return replace(query, details={**present.query.details, **query.details, **texts})
 
     def _given_ratings(self, given: Query, present: Query) -> dict[int, Relevance]:
-        """Return the logged ratings, or today's if records are rated otherwise under the settings.
+        """Return the logged ratings, or today's if the settings change how records are rated.
 
-        For records that changed since, the logged ones stay, on the scale of today's.
+        Records that have changed since keep the logged ones, scaled to today's.
         """
         if not _rates_otherwise(self.material.in_force, self.config):
             return dict(given.relevant)
@@ -231,7 +231,7 @@ class _Search:
         }
 
     def _rate_past(self, past: list[RecordVersion], present: Query) -> dict[int, Relevance]:
-        """Rate records that changed since by their present texts, deleted ones included."""
+        """Rate records that have changed since, by their current texts, including deleted ones."""
         if not past or self.asked is None:
             return {}
         leads = look_up(self._target(), self.asked, limit=1)
@@ -276,7 +276,7 @@ def _changed_since(material: Material) -> list[RecordVersion]:
 
 
 def _prepare(material: Material) -> PreparedQuery:
-    """Return the question, with a vector only if it had one of the same model then."""
+    """Return the question, with a vector only if it had one, of the same model, at the time."""
     asked, encoder = prepare_query(material.question), material.givens.encoder
     if not encoder:
         return replace(asked, vector=None, degraded=False)

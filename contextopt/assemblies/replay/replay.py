@@ -24,9 +24,9 @@ from contextopt.workclock import work_seconds
 class Replay:
     """A logged assembly, computed again.
 
-    `differences` names the logged figures that come out otherwise. If candidates were looked up that the
-    engine was not given then, the replay `is_reconstructed`, and `looked_up` counts them. Without a `result`,
-    `reason` and `message` say why there is none.
+    `differences` names the logged figures that the replay computes differently. If it looked up candidates
+    that the engine was not given at the time, it `is_reconstructed`, and `looked_up` counts them. Without a
+    `result`, `reason` and `message` say why.
     """
 
     assembly: Assembly
@@ -41,7 +41,7 @@ class Replay:
 
     @property
     def is_same(self) -> bool:
-        """Whether every figure came out as logged, or under other settings at least the text."""
+        """Whether all figures are as logged, or under other settings at least the text."""
         if self.result is None:
             return False
         return "sha256" not in self.differences if self.is_changed else not self.differences
@@ -147,14 +147,14 @@ def _result(
 
 
 def _placed(material: Material, outcome: Assembled) -> Placed:
-    """Return the context at its logged place, after the same blocks."""
+    """Return the context with its logged placement, after the same blocks."""
     placement = cast("Placement", material.assembly.placement or SYSTEM)
     return Placed(placement, outcome, material.givens.sight)
 
 
 def _warnings(material: Material, config: ContextConfig, reached: Reached) -> Iterator[ContextWarning]:
     """Yield what the reader of the replayed context should know."""
-    # The decision was made with what could be embedded then, and knew how well the best record matched.
+    # These depend on the vectors that existed and on the best match at the time, so take them from the log.
     is_relevant = reached.found.query is None or reached.found.query.is_relevant
     wanted = {NOT_EMBEDDED} if is_relevant else {NOT_EMBEDDED, NOTHING_RELEVANT}
     yield from (warning for warning in material.assembly.payload.warnings if warning.code in wanted)
@@ -166,7 +166,7 @@ def _warnings(material: Material, config: ContextConfig, reached: Reached) -> It
 
 
 def _differences(assembly: Assembly, result: AssemblyResult) -> Iterator[str]:
-    """Yield the names of the logged figures that the replay gives otherwise."""
+    """Yield the names of the logged figures that the replay computes differently."""
     logged, stats, outcome = assembly.payload.ledger, result.stats, result.outcome
     pairs = {
         "sha256": (result.certificate.sha256, assembly.sha256),

@@ -1,4 +1,4 @@
-"""Selects logged contexts to replay, and reads them with all that a replay needs."""
+"""Selects logged contexts to replay, and reads them with everything that a replay needs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ def last_contexts(team_id: int, last: int) -> list[int]:
 
 
 def read_contexts(team_id: int, ids: Sequence[int]) -> Iterator[Assembly]:
-    """Yield the team's assemblies in the order of their ids, leaving out those deleted in the meantime."""
+    """Yield the team's assemblies in the order of `ids`, without those deleted in the meantime."""
     rows = Assembly.objects.filter(team_id=team_id).select_related("payload", "space", "config", "team")
     for start in range(0, len(ids), CHUNK):
         chunk = ids[start : start + CHUNK]

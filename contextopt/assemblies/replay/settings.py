@@ -14,17 +14,17 @@ from contextopt.errors import Conflict
 from contextopt.spaces.configs import SETTINGS, find_config, given_settings
 from contextopt.spaces.models import Space
 
-# With one of these changed, records rank otherwise.
+# Settings that change the ranking of records.
 RANKING = (
     "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "neighbour_share",
     "date_weight", "who_weight", "question_record_tokens",
 )  # fmt: skip
-# With one of these changed, the neighbours of a match count otherwise.
+# Settings that change how much the neighbours of a match count.
 NEIGHBOURLY = ("semantic_weight", "lexical_weight", "neighbour_share", "question_record_tokens")
 
 
 def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
-    """Return the engine's config: that of the log, of another version, or with changed settings.
+    """Return the engine's config: as logged or of another version, with the changed settings.
 
     Raises:
         NotFound: the space has no such version.
@@ -36,7 +36,7 @@ def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
 
 
 def _config_of(material: Material, version: int) -> ContextConfig:
-    """Return the settings of a version with what the request overrode."""
+    """Return the settings of a version with the request's overrides."""
     space = Space.objects.get(pk=material.space_id)
     published = find_config(space, version)
     try:
