@@ -205,7 +205,7 @@ def load_candidates(
 
 
 def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int | None) -> dict[str, Any]:
-    window = DateRange.ending_at(now, config.window_in_force)
+    window = DateRange.ending_at(now, config.effective_window_days)
     weights = coefficients(config)
     start = max(window.start or DATE_MIN, DATE_MIN)
     return {

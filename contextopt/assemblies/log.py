@@ -193,10 +193,10 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
 def _placement_values(result: AssemblyResult, request: AssemblyIn) -> dict[str, Any]:
     """Return the placement if the request asks for one, and the prompt's sizes in a conversation."""
     placed = result.placed
-    is_told = bool(request.placement or request.conversation)
+    has_placement = bool(request.placement or request.conversation)
     known = placed.split if is_in_conversation(request) else None
     return {
-        "placement": placed.placement if is_told else "",
+        "placement": placed.placement if has_placement else "",
         "carried_tokens": placed.sight.tokens,
         "prompt_tokens": known.tokens if known else None,
         "shared_prefix_tokens": placed.shared_tokens if known else None,

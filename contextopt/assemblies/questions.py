@@ -130,7 +130,9 @@ def load_for_question(
             usual_similarity(encoder),
         ),
         encoder=encoder,
-        warnings=tuple(_warnings(space_id, asked, matches, best_match, base.counts, config.window_in_force)),
+        warnings=tuple(
+            _warnings(space_id, asked, matches, best_match, base.counts, config.effective_window_days)
+        ),
         reach=reach,
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
@@ -151,7 +153,7 @@ class _LookUp:
 
     @property
     def window(self) -> DateRange:
-        return DateRange.ending_at(self.now, self.config.window_in_force)
+        return DateRange.ending_at(self.now, self.config.effective_window_days)
 
     @property
     def filters(self) -> SearchFilters:

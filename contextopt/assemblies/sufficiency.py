@@ -99,7 +99,7 @@ class Emptiness:
         if before is None:
             since = "" if after is None else f"; the first is from {day(after)}"
             return ContextWarning(EMPTY_WINDOW, f"{all_records} dated after {day(self.as_of)}{since}.")
-        days = self.config.window_in_force
+        days = self.config.effective_window_days
         assert days is not None, "without a window, no record is too old"
         window = f"the window of {plural(days, 'day')}"
         if after is None:
@@ -171,7 +171,7 @@ class Emptiness:
 
     def _nearest_dates(self) -> tuple[datetime | None, datetime | None]:
         """Return the date of the newest record before the window, and of the first one after it."""
-        window = DateRange.ending_at(self.as_of, self.config.window_in_force)
+        window = DateRange.ending_at(self.as_of, self.config.effective_window_days)
         with connection.cursor() as cursor:
             cursor.execute(
                 """

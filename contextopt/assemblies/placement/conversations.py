@@ -73,7 +73,7 @@ def _load_blocks(
 def block_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
     """Return the tokens that a block takes in the caller's prompt, as certified, even if purged since.
 
-    For another tokenizer, count the text anew.
+    For another tokenizer, count the stored text.
     """
     if payload.assembly.encoding == tokenizer.name:
         return payload.assembly.new_tokens
@@ -211,26 +211,26 @@ class LoggedPrompt:
 
 def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPrompt | None:
     """Return the prompt as it was logged; None outside of a conversation."""
-    told = payload.ledger.get("prompt")
-    if told is None:
+    stored = payload.ledger.get("prompt")
+    if stored is None:
         return None
     row = payload.assembly
     blocks = _load_blocks(row.team_id, row.space_id, payload.request.get("in_sight", []), tokenizer)
     rows = _payloads().filter(assembly__team=row.team_id)
-    last = rows.filter(assembly=told["last"]).first() if told["last"] is not None else None
+    last = rows.filter(assembly=stored["last"]).first() if stored["last"] is not None else None
     conversation = Conversation(
         payload.request.get("system_tokens", 0),
-        told["history_tokens"],
+        stored["history_tokens"],
         payload.ledger.get("question_tokens", 0),
         blocks,
-        _to_last_prompt(last, told["idle_seconds"]) if last else None,
+        _to_last_prompt(last, stored["idle_seconds"]) if last else None,
     )
     return LoggedPrompt(
         conversation,
         _placement_of(row),
         len(payload.ledger.get("carried", [])),
-        CachePrices(minimum_tokens=told["minimum_tokens"], lifetime_seconds=told["lifetime_seconds"]),
-        told["last"],
+        CachePrices(minimum_tokens=stored["minimum_tokens"], lifetime_seconds=stored["lifetime_seconds"]),
+        stored["last"],
         last is not None and last.purged_at is not None,
     )
 

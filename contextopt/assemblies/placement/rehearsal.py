@@ -105,9 +105,9 @@ def _load_turn(
 ) -> Turn:
     as_of = script.ended_at
     request = AssemblyIn(space=space.slug, query=asked.query, as_of=as_of, context_tokens=context_tokens)
-    in_force = load_space(space.team_id, space.slug)
-    config, _ = config_in_force(in_force, request)
-    context = UndecidedContext(in_force, config, prepare_query(asked.query), as_of, tokenizer)
+    loaded = load_space(space.team_id, space.slug)
+    config, _ = config_in_force(loaded, request)
+    context = UndecidedContext(loaded, config, prepare_query(asked.query), as_of, tokenizer)
     for found in context.reach_out():
         if not context.decide(found, NOTHING).wants_more_candidates:
             break

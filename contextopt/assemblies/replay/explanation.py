@@ -259,7 +259,7 @@ class _Case:
         as_of, is_asked = self.assembly.as_of, bool(self.payload.request.get("query"))
         config = self.config if is_asked else self.config.without_question()
         has_window = config.stage > LAST_RECORDS_STAGE
-        days = config.window_in_force if has_window else None
+        days = config.effective_window_days if has_window else None
         window = DateRange.ending_at(as_of, days)
         if date in window or (is_pinned and has_window):
             return ""
@@ -312,7 +312,7 @@ def _step(reason: str) -> Step:
 
 def _rank_given(material: Material) -> list[Scored]:
     found, now = material.candidates(material.tokenizer), material.assembly.as_of
-    config = material.in_force
+    config = material.effective_config
     if config.stage == LAST_RECORDS_STAGE:
         newest = sorted(found.records, key=lambda record: (record.date, record.id), reverse=True)
         return [Scored(record, 0) for record in newest]

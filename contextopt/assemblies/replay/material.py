@@ -65,7 +65,7 @@ class Material:
         return self.assembly.space_id
 
     @property
-    def in_force(self) -> ContextConfig:
+    def effective_config(self) -> ContextConfig:
         """The settings with the stage that applies: without a question, stage 5 works as stage 4."""
         return self.at_stage(self.config)
 

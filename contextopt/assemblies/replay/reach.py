@@ -14,7 +14,7 @@ from contextopt.assemblies.assemble import REACHES
 from contextopt.assemblies.candidates import Candidates, load_candidates
 from contextopt.assemblies.questions import load_for_question, read_at_most
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, detail_of, summary_of
-from contextopt.assemblies.replay.settings import NEIGHBOURLY, RANKING, differ
+from contextopt.assemblies.replay.settings import NEIGHBOURS, RANKING, differ
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, Relevance
 from contextopt.engine.prompts.config import SCORED_STAGE
 from contextopt.engine.prompts.mentions import Mentions, add_mentions
@@ -45,7 +45,7 @@ class Reached:
     is_reconstructed: bool = False
 
 
-def decide_otherwise(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Reached:
+def decide_under(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Reached:
     """Let the engine decide under other settings.
 
     Raises:
@@ -68,26 +68,28 @@ def decide_otherwise(material: Material, config: ContextConfig, tokenizer: Token
 
 def _among_given(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Candidates | None:
     """Return the given candidates if they are enough under the settings, as far as can be told beforehand."""
-    before, after = material.in_force, material.at_stage(config)
+    before, after = material.effective_config, material.at_stage(config)
     given = material.candidates(tokenizer)
     if before.stage < SCORED_STAGE:
         return given
-    was, now = (DateRange.ending_at(material.assembly.as_of, one.window_in_force) for one in (before, after))
+    was, now = (
+        DateRange.ending_at(material.assembly.as_of, one.effective_window_days) for one in (before, after)
+    )
     is_complete = len(given.records) >= given.counts.filtered
     if was.start is not None and (now.start is None or now.start < was.start):
         return None
     if not is_complete and (was != now or differ(before, after, RANKING)):
         return None
-    if material.givens.is_asked and _rates_otherwise(before, after):
+    if material.givens.is_asked and _changes_ratings(before, after):
         return None
     counts = given.counts if was == now else _counts_in(now, given)
     query = given.query and _with_texts(material, given.query, given.records, after)
     return replace(given, counts=counts, query=query)
 
 
-def _rates_otherwise(before: ContextConfig, after: ContextConfig) -> bool:
+def _changes_ratings(before: ContextConfig, after: ContextConfig) -> bool:
     """Return whether records get another relevance. It is relative to the best record in the window."""
-    return before.window_in_force != after.window_in_force or differ(before, after, NEIGHBOURLY)
+    return before.effective_window_days != after.effective_window_days or differ(before, after, NEIGHBOURS)
 
 
 def _counts_in(window: DateRange, given: Candidates) -> FilterCounts:
@@ -139,7 +141,7 @@ class _Search:
             for record in present.records
             if record.id not in known and record.id not in self.changed and record.id not in late
         ]
-        window = DateRange.ending_at(self.material.assembly.as_of, self.config.window_in_force)
+        window = DateRange.ending_at(self.material.assembly.as_of, self.config.effective_window_days)
         past = [
             state
             for state in self.changed.values()
@@ -191,7 +193,7 @@ class _Search:
         return set(later.values_list("pk", flat=True))
 
     def _counts(self, given: Candidates, present: Candidates) -> FilterCounts:
-        is_same = self.config.window_in_force == self.material.in_force.window_in_force
+        is_same = self.config.effective_window_days == self.material.effective_config.effective_window_days
         return given.counts if is_same else present.counts
 
     def _query(
@@ -218,7 +220,7 @@ class _Search:
 
         Records that have changed since keep the logged ones, scaled to today's.
         """
-        if not _rates_otherwise(self.material.in_force, self.config):
+        if not _changes_ratings(self.material.effective_config, self.config):
             return dict(given.relevant)
         both = given.relevant.keys() & present.relevant.keys() - self.changed.keys()
         then = sum(given.relevant[row].lexical for row in both)

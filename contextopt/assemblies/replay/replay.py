@@ -10,7 +10,7 @@ from contextopt.assemblies.ledgers import pack_entries
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, load_material
-from contextopt.assemblies.replay.reach import Reached, decide_otherwise
+from contextopt.assemblies.replay.reach import Reached, decide_under
 from contextopt.assemblies.replay.settings import settings_for
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.sufficiency import Emptiness
@@ -103,7 +103,7 @@ def replay_assembly(assembly: Assembly, data: ReplayIn | None = None) -> Replay:
         config = settings_for(material, data) if data else material.config
         is_changed = config != material.config
         if is_changed:
-            reached = decide_otherwise(material, config, get_tokenizer(config.encoding))
+            reached = decide_under(material, config, get_tokenizer(config.encoding))
         else:
             reached = decide_again(material)
     except NotReplayable as error:
@@ -160,9 +160,9 @@ def _warnings(material: Material, config: ContextConfig, reached: Reached) -> It
     yield from (warning for warning in material.assembly.payload.warnings if warning.code in wanted)
     givens, tokenizer = material.givens, get_tokenizer(config.encoding)
     space = SpaceContext(givens.name, givens.description, givens.categories)
-    in_force = material.at_stage(config)
+    effective = material.at_stage(config)
     as_of, outcome = material.assembly.as_of, reached.outcome
-    yield from Emptiness(material.space_id, space, in_force, as_of, tokenizer, outcome).warnings()
+    yield from Emptiness(material.space_id, space, effective, as_of, tokenizer, outcome).warnings()
 
 
 def _differences(assembly: Assembly, result: AssemblyResult) -> Iterator[str]:

@@ -20,7 +20,7 @@ RANKING = (
     "date_weight", "who_weight", "question_record_tokens",
 )  # fmt: skip
 # Settings that change how much the neighbours of a match count.
-NEIGHBOURLY = ("semantic_weight", "lexical_weight", "neighbour_share", "question_record_tokens")
+NEIGHBOURS = ("semantic_weight", "lexical_weight", "neighbour_share", "question_record_tokens")
 
 
 def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
@@ -38,14 +38,14 @@ def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
 def _config_of(material: Material, version: int) -> ContextConfig:
     """Return the settings of a version with the request's overrides."""
     space = Space.objects.get(pk=material.space_id)
-    published = find_config(space, version)
+    stored = find_config(space, version)
     try:
         request = AssemblyIn.model_validate({**material.request, "space": space.slug})
     except ValidationError as error:
         raise Conflict("The request was logged by an older version and is refused now.") from error
-    settings = {name: getattr(published, name) for name in SETTINGS}
-    in_force = replace(load_space(space.team_id, space.slug), settings=settings)
-    return config_in_force(in_force, request)[0]
+    settings = {name: getattr(stored, name) for name in SETTINGS}
+    under_version = replace(load_space(space.team_id, space.slug), settings=settings)
+    return config_in_force(under_version, request)[0]
 
 
 def differ(one: ContextConfig, other: ContextConfig, names: tuple[str, ...]) -> bool:

@@ -187,7 +187,7 @@ def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
         limit = STAGE_3_RECORDS if config.max_records is None else min(STAGE_3_RECORDS, config.max_records)
         ranked, found = _last_records(records, request.now)
         return _Candidates(ranked, _believe(counts, found), limit)
-    window = DateRange.ending_at(request.now, config.window_in_force)
+    window = DateRange.ending_at(request.now, config.effective_window_days)
     kept, outside_window, deleted = filter_records(records, ContextFilters(window))
     found = FilterCounts(len(kept), outside_window, deleted)
     if config.stage != SEARCH_STAGE or request.query is None:

@@ -102,7 +102,7 @@ class ContextConfig:
         check_optional_int("question_record_tokens", record_tokens, MIN_RECORD_TOKENS, MAX_PART_TOKENS)
 
     @property
-    def window_in_force(self) -> int | None:
+    def effective_window_days(self) -> int | None:
         """Return the maximum record age in days for this stage, None for all. Stage 5 has its own window."""
         return self.question_window_days if self.stage == SEARCH_STAGE else self.window_days
 

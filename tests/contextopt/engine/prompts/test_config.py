@@ -24,10 +24,10 @@ def test_raising_one_part_raises_the_total() -> None:
 
 def test_a_question_has_a_window_and_a_limit_of_its_own() -> None:
     config = ContextConfig(window_days=7, max_records=5, question_window_days=90)
-    assert (config.window_in_force, config.record_limit) == (7, 5)
+    assert (config.effective_window_days, config.record_limit) == (7, 5)
     asked = config.replace(stage=5)
-    assert (asked.window_in_force, asked.record_limit) == (90, None)
-    assert ContextConfig(window_days=None).window_in_force is None
+    assert (asked.effective_window_days, asked.record_limit) == (90, None)
+    assert ContextConfig(window_days=None).effective_window_days is None
 
 
 @pytest.mark.parametrize(
