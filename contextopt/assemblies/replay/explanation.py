@@ -240,7 +240,7 @@ class _Case:
         record, row = self.record, self.assembly
         assert row.space is not None
         if record.space_id != row.space_id:
-            message = f"It is in the space {record.space.slug}. This context is of {row.space.slug}."
+            message = f"It is in the space {record.space.slug}. This context is from {row.space.slug}."
             return Step.NOT_IN_SPACE, message
         # A demo's assemblies have made-up times.
         moment = timezone.now() if row.is_demo else row.created_at
@@ -264,9 +264,10 @@ class _Case:
         if date in window or (is_pinned and has_window):
             return ""
         if date > window.end:
-            return f"It is dated {day(date)}, after {day(as_of)}, the moment of this context."
-        old = (as_of - date).days
-        return f"It is dated {day(date)}, {old:,} days before. The window is {days:,} days."
+            return f"It is dated {day(date)}, after {day(as_of)}, the date of this context."
+        old = plural((as_of - date).days, "day")
+        assert days is not None, "without a window, no record is too old"
+        return f"It is dated {day(date)}, {old} before this context. The window is {plural(days, 'day')}."
 
     def _not_read(self, material: Material | None) -> str:
         of = self.assembly.records_filtered

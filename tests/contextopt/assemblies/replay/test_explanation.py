@@ -123,8 +123,12 @@ def test_outside_the_window(space: Space) -> None:
     ahead = make_record(space, date=NOW + timedelta(days=3))
     made = assemble(space)
     assert explain(made, old).step == explain(made, ahead).step == Step.OUTSIDE_WINDOW
-    assert explain(made, old).message == "It is dated 6 May 2026, 40 days before. The window is 14 days."
+    message = "It is dated 6 May 2026, 40 days before this context. The window is 14 days."
+    assert explain(made, old).message == message
     assert "after 15 June 2026" in explain(made, ahead).message
+    yesterday = make_record(space, date=NOW - timedelta(hours=40))
+    narrow = explain(assemble(space, window_days=1), yesterday).message
+    assert narrow.endswith("1 day before this context. The window is 1 day.")
 
 
 @pytest.mark.django_db(transaction=True)
