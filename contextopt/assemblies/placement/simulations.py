@@ -40,10 +40,10 @@ type Prepare = Callable[[Space], object]
 
 
 class SimulationIn(ConversationFileIn):
-    """A conversation to play through under each placement.
+    """A conversation to play under each placement.
 
-    With a `model`, its prices hold. Without one, two kinds are tried: cached reads at .1 and writes at 1.25
-    of the input price, and reads at .5 and writes at 1.
+    With a `model`, its prices apply. Without one, two scenarios are compared: cached reads at 0.1 and writes
+    at 1.25 of the input price, and cached reads at 0.5 and writes at 1.
     """
 
     records: Annotated[list[DatedRecordIn], Field(min_length=1, max_length=RECORDS_MAX)]
