@@ -101,28 +101,27 @@ class Links:
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, graph: CodeGraph, back: float = 1.0) -> "Links":
-        """Flatten a graph. `back` is the weight of links from a file to its importers."""
+    def of(cls, graph: CodeGraph) -> "Links":
+        """Flatten a graph. The links that leave a file weigh the same, 1 together."""
         paths = tuple(sorted(graph.imports))
         numbers = {path: number for number, path in enumerate(paths)}
         pairs = [(numbers[path], numbers[target]) for path in paths for target in graph.imports[path]]
         pair_array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         forward, backward = pair_array[:, 0], pair_array[:, 1]
-        raw = np.concatenate([np.ones(len(pairs)), np.full(len(pairs), back)])
         sources = np.concatenate([forward, backward])
-        leaving = np.bincount(sources, weights=raw, minlength=len(paths))
+        leaving = np.bincount(sources, minlength=len(paths))
         return cls(
             paths=paths,
             sources=sources,
             targets=np.concatenate([backward, forward]),
-            weights=raw / np.maximum(leaving[sources], 1e-12),
+            weights=1.0 / leaving[sources],
         )
 
     def spread(self, start: NDArray[np.float64], damping: float) -> NDArray[np.float64]:
         """Return the personalised PageRank of the files, shape (n,), for a start of that shape.
 
-        Each further link multiplies the weight by `damping`. Weight that reaches a file without links stays
-        with the start. Source: Haveliwala 2002, Topic-Sensitive PageRank, equation 4.
+        Each further link multiplies the weight by `damping`. Weight that reaches a file without links returns
+        to the start. Source: Haveliwala 2002, Topic-Sensitive PageRank, equation 4.
         """
         total = float(start.sum())
         if total <= 0 or not len(self.paths):

@@ -74,7 +74,7 @@ class JavaScriptResolver:
         specifier = item.target.partition("?")[0]
         if specifier.startswith((".", "/")):
             base = join(parent(path), specifier)
-            return self._result(None if base is None else self._at(base), path, MISSING)
+            return self._result(None if base is None else self._at(base), path)
         return self._mapped(path, specifier) or self._from_workspace(path, specifier)
 
     def _mapped(self, path: str, specifier: str) -> Resolution | None:
@@ -92,10 +92,10 @@ class JavaScriptResolver:
             for target in targets:
                 place = join(base, target.replace("*", rest))
                 if place is not None and (found := self._at(place)):
-                    return self._result(found, path, MISSING)
+                    return self._result(found, path)
         place = join(base, specifier) if has_base else None
         if place is not None and (found := self._at(place)):
-            return self._result(found, path, MISSING)
+            return self._result(found, path)
         return MISSING if is_mapped else None
 
     def _from_workspace(self, path: str, specifier: str) -> Resolution:
@@ -107,7 +107,7 @@ class JavaScriptResolver:
         rest = "/".join(parts[size:])
         places = [join(folder, rest), join(folder, f"src/{rest}")] if rest else self._entries(folder)
         found = next((found for place in places if place is not None and (found := self._at(place))), None)
-        return self._result(found, path, MISSING)
+        return self._result(found, path)
 
     def _entries(self, folder: str) -> list[str | None]:
         """Return possible entry files of a package: source files before built ones."""
@@ -130,15 +130,13 @@ class JavaScriptResolver:
         return self._fileset.first(index + extension for extension in _EXTENSIONS)
 
     @staticmethod
-    def _result(found: str | None, path: str, otherwise: Resolution) -> Resolution:
+    def _result(found: str | None, path: str) -> Resolution:
         if found is None:
-            return otherwise
+            return MISSING
         return Resolution((found,) if found != path else ())
 
     def _config(self, folder: str) -> tuple[str, dict[str, list[str]], bool] | None:
-        """Return base folder, patterns, and whether modules may be named from the base, of the nearest
-        config.
-        """
+        """Return the nearest config's base folder, its patterns, and whether the base resolves modules."""
         if folder not in self._configs:
             path = self._fileset.first(
                 f"{above}/{name}" if above else name
@@ -149,7 +147,7 @@ class JavaScriptResolver:
         return self._configs[folder]
 
     def _read_config(self, path: str) -> tuple[str, dict[str, list[str]], bool]:
-        """Follow `extends` until a config says where modules are."""
+        """Follow `extends` to the first config with paths or a base URL."""
         for _ in range(MAX_EXTENDS):
             settings = self._fileset.files[path].settings
             if settings.get("paths") or "base" in settings:
