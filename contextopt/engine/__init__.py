@@ -1,4 +1,4 @@
-"""The algorithms of Contextopt: importable without Django, no clock, no network of their own.
+"""The algorithms of Contextopt. They need no Django, and use no clock and no network of their own.
 
 >>> from datetime import UTC, datetime, timedelta
 >>> from contextopt import engine

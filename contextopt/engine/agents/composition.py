@@ -1,4 +1,4 @@
-"""Composes the one text of a step: what its phase keeps, within one budget, with a ledger of each section.
+"""Composes the text of a step from what its phase keeps, within one budget, with a ledger per section.
 
 The changes since a failed attempt, the strategy hint and the repository's standing documents go in first,
 whatever the phase keeps. The phase's fields share the rest. Tokens that one field does not use go to the
@@ -48,7 +48,7 @@ _WORDS = {
 class Composed:
     """The step that is sent, with its exact size and the ledger of all sections that had candidates.
 
-    `trimmed` has the sections that had to give up candidates, or lines of one, for the budget.
+    `trimmed` names the sections that lost candidates, or lines of one, to the budget.
     """
 
     step: Step
@@ -60,7 +60,7 @@ class Composed:
 
     @property
     def whole_files(self) -> frozenset[str]:
-        """The paths of files that the text shows whole."""
+        """The paths of files that the text shows in full."""
         return frozenset(
             item.id
             for section in self.sections
@@ -78,9 +78,9 @@ class Composed:
 def compose(
     candidates: Candidates, profile: PhaseProfile, counter: Counter, *, asked_tokens: int | None = None
 ) -> Composed:
-    """Choose what is sent. The budget is the smaller of the phase's and the asked one.
+    """Choose what is sent. The budget is the smaller of the phase's and the requested one.
 
-    A text of no section that is sent is ever longer than the budget, counted exactly.
+    The text never exceeds the budget, counted exactly.
     """
     budget = profile.budget_tokens if asked_tokens is None else min(asked_tokens, profile.budget_tokens)
     fields = set(profile.fields)
@@ -127,7 +127,7 @@ class _Around:
 
 
 def _fixed_parts(whole: Step, budget: int, counter: Counter) -> Step:
-    """Return the step with only the parts that every phase is sent, as far as they fit."""
+    """Return the step with only the parts that are sent in every phase, as far as they fit."""
     step = Step(AgentContext(task=whole.context.task))
     if whole.retry:
         bare = replace(step, retry=replace(whole.retry, changed_files=()))
@@ -174,7 +174,7 @@ def _within(context: AgentContext, name: str, budget: int, counter: Counter) -> 
 
 
 def _filled_up(context: AgentContext, whole: AgentContext, budget: int, around: Counter) -> AgentContext:
-    """Return the context with the room that is left given to the most important fields."""
+    """Return the context with the remaining room filled, the most important fields first."""
     for name in reversed(TRIM_ORDER):
         value = getattr(whole, name)
         if value != getattr(context, name):
@@ -185,7 +185,7 @@ def _filled_up(context: AgentContext, whole: AgentContext, budget: int, around: 
 def _trimmed(whole: Step, step: Step) -> Iterator[Trimmed]:
     for name in SECTIONS:
         wanted, kept = items_in(whole, name), items_in(step, name)
-        # Only the last kept item can be cut. A retry's first is all of it but its files.
+        # Only the last kept item can be cut. A retry's first item is everything except its changed files.
         lines = [
             len(item_text(name, each[len(kept) - 1]).splitlines()) if kept else 0 for each in (wanted, kept)
         ]
@@ -226,7 +226,8 @@ def _ledgers(
 def _section_tokens(step: Step, counter: Counter) -> dict[str, int]:
     """Count each section with the blank line after it. Together they are exactly the whole text's tokens.
 
-    No token of the known encodings spans the end of a section. Were there one, the last section would differ.
+    No token of the known encodings spans the end of a section. If one did, the last section would absorb the
+    difference.
     """
     parts = list(step.sections())
     tokens = {name: counter.count_text(f"{text}\n") for name, text in parts[:-1]}
@@ -243,7 +244,7 @@ def _kept_items(
     counter: Counter,
 ) -> Iterator[LedgerItem]:
     if section == "tree_paths":
-        # There may be as many as a repository has files, and the text has them all.
+        # There may be one for each file of a repository, and the text lists all that were kept.
         return
     partial = candidates.partial if section == "files" else {}
     for name, before, item in zip(candidates.ids(section), wanted, kept, strict=False):
@@ -255,7 +256,7 @@ def _kept_items(
 def _too_small(
     sections: Sequence[SectionLedger], whole: Step, budget: int, most: int, counter: Counter
 ) -> Iterator[ContextWarning]:
-    """Warn if a part that every phase is sent is incomplete, or a section with candidates is empty."""
+    """Warn if a part that is sent in every phase is incomplete, or a section with candidates is empty."""
     missing = [
         _describe(section)
         for section in sections
@@ -264,14 +265,14 @@ def _too_small(
     if not missing:
         return
     message = f"The budget of {budget:,} tokens has no room for {', '.join(missing)}."
-    # Things that were dropped while looking are not counted.
+    # This does not count items that were dropped before composition.
     if (tokens := counter.count(whole)) > budget:
         message += f" All that was found takes {tokens:,} tokens."
     yield ContextWarning(BUDGET_TOO_SMALL, message, raise_budget(budget, most))
 
 
 def raise_budget(budget: int, most: int) -> Remedy | None:
-    """Propose the phase's budget, unless it is in use."""
+    """Propose the phase's budget if a smaller one was requested."""
     return Remedy("budget", most, f"Use the phase's budget of {most:,} tokens") if budget < most else None
 
 

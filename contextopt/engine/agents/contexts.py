@@ -5,8 +5,8 @@ are its "content" if that is a text, and the whole object otherwise. Every list 
 best first.
 
 Only headings and fences are ours; each line of contents is marked (see `marks`). An object whose
-"trust_level" is "external" is fenced as data. In an object of trust "agent", nothing reads as one of our
-markers.
+"trust_level" is "external" is fenced as data. In an object whose "trust_level" is "agent", everything that
+looks like one of our markers is defused.
 """
 
 import json
@@ -46,7 +46,7 @@ class WholeText(str):
 
 
 class ExternalItem(dict[str, Any]):
-    """An object written by outsiders. It is fenced once, however often a context with it is rendered."""
+    """An object from outside the team. It is fenced once, however often its context is rendered."""
 
     @cached_property
     def fenced(self) -> str:
@@ -158,7 +158,7 @@ def item_body(item: Item) -> str:
 
 
 def cut_item(item: Item, body: str) -> Item | None:
-    """Return the item with these contents instead, or None if it is sent whole or not at all."""
+    """Return the item with its contents replaced, or None if it may only be sent whole."""
     if isinstance(item, str):
         return None if isinstance(item, WholeText) else body
     return {**item, "content": body} if isinstance(item.get("content"), str) else None
@@ -177,7 +177,7 @@ def _render_field(value: str | tuple[ContextFile | Item, ...]) -> str:
 
 
 def _own(item: Item) -> Item:
-    """Return an external object as one that remembers its fence, and any other item unchanged."""
+    """Return an external object as an `ExternalItem`, which caches its fence; leave other items unchanged."""
     if isinstance(item, str | ExternalItem) or item.get("trust_level") != EXTERNAL:
         return item
     return ExternalItem(item)
@@ -208,7 +208,7 @@ def _check_item(name: str, item: object) -> None:
 
 
 def _depth_exceeds(value: object, limit: int) -> bool:
-    """Check the nesting level by level, so that no depth can exhaust the stack."""
+    """Check the nesting level by level, without recursion, so that no depth can exhaust the stack."""
     level = [value]
     for _ in range(limit):
         level = [inner for outer in level for inner in _children(outer)]

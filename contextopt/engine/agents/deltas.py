@@ -34,7 +34,7 @@ MAX_RENAME_PAIRS = 2_500
 MAX_RENAME_LINES = 400_000
 """Total lines of all files above which renames are not detected by similarity."""
 MAX_RENAME_WORK = 1_000_000
-"""Maximum lines compared to find renames, about half a second. Files that need more are not renamed."""
+"""Maximum lines compared to find renames, about half a second. Renames beyond that are not found."""
 MIN_CHARS = 100
 """Room for the note that says how much was left out."""
 MAX_DIFF_LINES = 100_000
@@ -42,7 +42,7 @@ MAX_DIFF_CHARS = 1_000_000
 MIN_LINE_CHARS = 60
 """Characters kept of each long line when many have changed."""
 _LOOKED_AT = 20
-"""Maximum characters that count for a line while a diff is read. A longer line is cut around its change."""
+"""Maximum characters counted per line while reading a diff, because longer lines are cut later."""
 _MIN_RENAME_LINES = 3
 
 
@@ -191,7 +191,7 @@ def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
 
 
 def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
-    """Cut at a line so that diff and note together are within the limits. Long lines are cut first."""
+    """Cut the diff at a line so that it fits the limits with its note. Long lines are shortened first."""
     total = patch.changed_lines
     lines = _beginning(patch.lines, limits.max_chars)
     too_many = limits.max_changed_lines is not None and total > limits.max_changed_lines
@@ -230,7 +230,7 @@ def _render_body(body: str, is_truncated: bool) -> str:
 
 
 def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:
-    """Return only as many lines as can matter, however long each of them is."""
+    """Return only as many lines as could be shown once long lines are shortened."""
     if max_chars is None:
         return list(lines)
     beginning: list[str] = []
@@ -250,7 +250,7 @@ def _cut_note(lines: int) -> str:
 
 
 def remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, current: Content | None) -> None:
-    """Update the receiver's memory by a change that it was sent. `source` is the path before a rename."""
+    """Record in the receiver's memory a change that it was sent. `source` is the path before a rename."""
     if sent.is_truncated:
         # Keep the base, under the old path too, until the rename has arrived in full.
         receiver[source] = replace(receiver.get(source, SentFile(None)), is_partial=True)

@@ -23,7 +23,7 @@ MIN_CHARS = 100
 ERROR_TOKENS = 450
 MIN_TOKENS = 50
 MAX_ERROR_TOKENS = 20_000
-"""Above it the excerpt is as long as most logs, and choosing its lines takes seconds."""
+"""A larger excerpt would be as long as most logs, and choosing its lines would take seconds."""
 GAP = "…"
 
 _ANSI = re.compile(
@@ -69,9 +69,11 @@ _STEP_END, _LOG_END = 6.0, 2.0
 _NEAR_LINES, _FALL, _FAR = 20, 0.06, 0.5
 """Lines from the end after which a failure counts less, its loss for each doubling, and the least factor."""
 _SPREAD = 20
-"""Failures of a list, from its start and from its end, whose surroundings count."""
+"""Number of failures at each end of a list whose surroundings count."""
 _LIKE = 12
-"""Characters of their kind by which failures belong to one list, which is as near as its last one."""
+"""Failures whose kinds share this many first characters form one list. All of it counts as near to the end as
+its last failure.
+"""
 _MUST = 1_000.0
 _CHARS_PER_END_LINE = 40
 _MIN_END_LINES = 30
@@ -153,7 +155,7 @@ def _shorten(line: str, limit: int) -> str:
 
 
 def _nearness(lines_to_end: int) -> float:
-    """Return a factor that falls slowly with the distance: a step ends soon after what made it fail."""
+    """Return a factor that falls slowly with the distance, because a step ends soon after its failure."""
     return max(_FAR, 1.0 - _FALL * math.log2(1 + lines_to_end / _NEAR_LINES))
 
 
@@ -195,7 +197,7 @@ class _Lines:
         return {index: marker for index, marker in sorted(markers.items()) if marker}
 
     def _shown_scripts(self) -> Iterator[int]:
-        """Return the lines of a step's script, which the service prints before running it."""
+        """Yield the lines of steps' scripts, which the CI service prints before running them."""
         inside = False
         for index, line in enumerate(self.texts):
             if line.startswith("##["):
@@ -204,7 +206,7 @@ class _Lines:
                 yield index
 
     def by_value(self) -> Iterator[int]:
-        """Return line numbers by value, the highest first. Further lines of the same kind count less."""
+        """Yield line numbers by value, the highest first. Further lines of the same kind count less."""
         return rank_with_repeats(self._values(), self._kind_of, _REPEATED, _MUST)
 
     def _kind_of(self, index: int) -> str:
@@ -244,7 +246,7 @@ class _Lines:
         return values
 
     def _lists(self, step: range) -> Iterable[list[int]]:
-        """Return the failures of the step in lists whose lines begin alike."""
+        """Return the failures of the step, in lists of lines that begin alike."""
         lists: dict[str, list[int]] = {}
         for index in self.markers:
             if index in step:

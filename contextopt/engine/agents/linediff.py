@@ -75,7 +75,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def _match_lines(old_lines: list[str], new_lines: list[str], work: Work) -> list[Match]:
-    """Return equal stretches, ascending in both texts: as many lines as the bounded search finds."""
+    """Return equal stretches, ascending in both texts, as far as the bounded search finds them."""
     if work.left <= 0:
         return _match(old_lines, new_lines, work)
     numbers: dict[str, int] = {}
@@ -135,7 +135,7 @@ def _shortest_edit[Line: Hashable](
     partners = _count_partners(old, new)
     if not partners:
         return []
-    # Every line without a partner is an edit, so the search would fail.
+    # Each line without a partner is an edit. With too many of them the search would fail.
     if len(old) + len(new) - partners - _count_partners(new, old) > _MAX_EDITS:
         return None
     n, m = len(old), len(new)

@@ -50,7 +50,7 @@ _SHAPES = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
-# Alternatives with one anchor are grouped behind it. Most places in a line then cost one look, not forty.
+# Alternatives with the same anchor are grouped behind it, so most positions need one check instead of forty.
 _QUIET = re.compile(
     r"""^(?:\s*+(?:PASS(?:ED)?|OK|ok|SKIP(?:PED)?|XFAIL|XPASS|DEBUG|TRACE|INFO)\b | \s*+[✓✔√]\s
           | \s*+(?:\[\w+\]\s*)?(?:\[\s*\d+%\]\s*)?PASSED\b
@@ -146,12 +146,12 @@ _GOES_ON = re.compile(
     r"|skipping|used instead|handled|allowed to fail|non-?fatal)\b",
     re.IGNORECASE,
 )
-"""The work goes on in spite of it."""
+"""Signs that the run continues in spite of the error."""
 _WORD = re.compile(
     r"(?<![\w./\\-])(?:errors?|err|fail(?:s|ed|ing|ures?)?|fatal|exceptions?|faults?)(?![\w/\\-])",
     re.IGNORECASE,
 )
-"""An error word that stands for itself, and is no part of a name or path."""
+"""An error word that is not part of a name or path."""
 _NAMED = re.compile(r"error|fail|fatal|exception|fault", re.IGNORECASE)
 _PLACE = re.compile(
     r"""^\s*+(?:(?:\./)?[\w./\\@+-]+\.\w+:\d+(?::\d+)?(?::|:?\s+)\S|[Ii]n "?[\w./-]++"?,? line \d)"""
@@ -167,7 +167,7 @@ _DETAIL = re.compile(
 def find_candidates(text: str) -> list[int]:
     """Return offsets into the lines that may report a failure. The rest need no closer look."""
     low = text.lower()
-    # Some rare characters change their length in lower case, which makes the offsets useless.
+    # In lower case, a few rare characters have another length, which would shift the offsets.
     if len(low) != len(text):
         low = text
     offsets = {match.start() for match in _SHAPES.finditer(text)}

@@ -18,12 +18,12 @@ _ANNOUNCED = (0.85, 0.8, 0.75, 0.7, 0.65, 0.55, 0.45, 0.35, 0.3, 0.25, 0.2, 0.2,
 _UNRELATED = 0.5
 """Each line that doesn't continue the report lowers the shares of the lines after it."""
 _SAME_SOURCE = 0.45
-"""Share of a line before that begins with the same word, such as the number of a build step."""
+"""Share of an earlier line that begins with the same word, such as the number of a build step."""
 _COMPARED = 0.8
 """Share of the lines that name the expected and the actual value."""
 _ABOVE_LINES = 4
 _POINTED = 0.9
-"""Share of a message for the line below it that points to its place."""
+"""Share of a message whose next line points to a place in a file."""
 _LIBRARY_FRAME = 0.4
 _OWN_FRAME = 0.6
 _HEADINGS = (0.55, 0.4)
@@ -62,7 +62,7 @@ _LIBRARY = re.compile(
 
 
 class _Role(Enum):
-    """The part of a report that a line near a failure is."""
+    """The role of a line near a failure in its report."""
 
     QUIET = 0
     LIBRARY = 1
@@ -144,7 +144,7 @@ def _lines_after(
 
 
 def _headings(lines: Sequence[str], index: int, within: range) -> Iterator[tuple[int, float]]:
-    """Yield the lines that an indented failure stands under, such as the file of a lint error."""
+    """Yield the less indented lines above a failure, such as the file of a lint error."""
     margin = _margin(lines[index])
     shares = iter(_HEADINGS)
     for near in _written(lines, range(index - 1, max(within.start, index - _HEADING_LINES) - 1, -1)):

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# A status is all of a result, or something that cannot belong to it follows. "Failover configured", "Error
-# handling added" and "Rejected invalid input" report no failure.
+# A status is the whole result, or something follows that ends it. "Failover configured", "Error handling
+# added" and "Rejected invalid input" report no failure.
 _STATUS = (
     r"(?:fail(?:s|ed|ure)?|error|exception|abort(?:ed)?|reject(?:ed)?|crash(?:ed)?|time(?:d )?-?out|"
     r"unsuccessful|(?:not|no) (?:ok|success|successful)|"

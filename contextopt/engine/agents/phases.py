@@ -76,7 +76,7 @@ DEFAULT_PROFILES: Mapping[str, PhaseProfile] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
-    """The context of a phase. `budget_tokens` is None if no profile knows the phase."""
+    """The context of a phase. `budget_tokens` is None if the phase has no profile."""
 
     phase: str
     context: AgentContext

@@ -23,8 +23,7 @@ _TITLE_END = re.compile(r"(?<=\w)(?:[.;] |: | [-–—] )")
 def summarise_plan(plan: str | tuple[str, ...]) -> str:
     """Return the plan's steps as short titles, one per line.
 
-    Steps are the given ones, or the items of the outermost list in the text. A text without a list is
-    shortened as it is.
+    The steps of a text are the items of its outermost list. A text without a list is shortened.
     """
     steps = list(plan) if isinstance(plan, tuple) else _find_steps(plan)
     if not steps:

@@ -216,7 +216,7 @@ DEFAULT_RETRY_LIMITS = RetryLimits()
 
 @dataclass(frozen=True, slots=True)
 class FullRetry:
-    """The text of a retry without deltas: the context, the plan and the error, uncut."""
+    """The text of a retry without deltas: the context, the plan and the error, all in full."""
 
     context: AgentContext
     plan: str
@@ -309,8 +309,8 @@ def plan_retry(
     """Choose the next action by root cause, and the text sent for it.
 
     bad_plan: plan again from the task, the plan and the diagnosis. missing_context: send everything again.
-    impossible_task: stop. environment_error: wait, then repeat the plan with nothing new. All others: retry
-    with the delta, or with everything in the rare case that the delta is larger.
+    impossible_task: stop. environment_error: wait, then repeat the plan without new text. Any other cause:
+    retry with the delta, or with everything if that is smaller, which is rare.
     """
     action = _ACTIONS.get(attempt.diagnosis.root_cause, "retry")
     nothing = RetryContext("", "", "", (), attempt.diagnosis, attempt.attempt_number)
@@ -350,7 +350,7 @@ def retry_task(attempt: FailedAttempt) -> str:
 
 
 def _cut_error(error: str, tokens: int, counter: Counter) -> str:
-    """Return the lines that explain the failure. A counter of characters has 1,000 of them for 450 tokens."""
+    """Return the lines that explain the failure. If characters count, 1,000 of them equal 450 tokens."""
     if isinstance(counter, RenderedCounter):
         return latest_error_within(error, tokens, counter.tokenizer)
     return latest_error(error, tokens * ERROR_CHARS // ERROR_TOKENS)

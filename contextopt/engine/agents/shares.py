@@ -5,7 +5,7 @@ from collections.abc import Mapping
 SECTION_WEIGHTS: Mapping[str, int] = {
     "files": 50, "memories": 15, "docs": 15, "tree": 8, "package_manifest": 5, "tools": 5, "tree_paths": 2,
 }  # fmt: skip
-"""How a phase's fields share its budget while all of them want more than they get."""
+"""How a phase's fields share its budget if all of them want more than their share."""
 
 
 def share_out(budget_tokens: int, wants: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, int]:

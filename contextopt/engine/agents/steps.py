@@ -1,4 +1,4 @@
-"""Everything that an agent is sent for one step of a task, as one text with one ledger by section."""
+"""Everything that an agent is sent for one step of a task, as one text with a ledger per section."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ NOT_IN_PHASE = "not_in_phase"
 CUT = "cut"
 """A kept item that lost its last lines."""
 NAMED_DROPPED = 100
-"""The most dropped items of a section that are named. The rest is counted by reason."""
+"""At most this many dropped items of a section are named. The rest is counted by reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Step:
 
 
 class LedgerItem(NamedTuple):
-    """One thing that was kept or dropped. `tokens` counts a kept one alone, as it stands in the text."""
+    """One item that was kept or dropped. `tokens` counts a kept one by itself, as the text shows it."""
 
     id: str
     kept: bool
@@ -99,10 +99,10 @@ class LedgerItem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SectionLedger:
-    """The contents of one section, and the things that it lost.
+    """The contents of one section, and the items that it lost.
 
     `tokens` is the section's part of the text's tokens, so the sections add up to the certificate. `items`
-    names all that were kept and the best of the dropped; `counts` has all of the dropped by reason.
+    names all kept items and the best dropped ones; `counts` counts all dropped ones by reason.
     """
 
     name: str
@@ -128,7 +128,7 @@ class SectionLedger:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Things that were dropped before a step was composed: the best by name and reason, all by reason."""
+    """Items dropped before a step was composed: the best with their reasons, and all counted by reason."""
 
     items: tuple[tuple[str, str], ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -136,10 +136,10 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All that may be sent: the step as if there were no limits, and the things dropped on the way to it.
+    """Everything that may be sent: the step as if there were no limits, and the items dropped before.
 
-    `names` has the ids of items that have no name of their own, such as memories, by section. `partial` says
-    by path how a file is shown that is not whole.
+    `names` has the ids of items without a name of their own, such as memories, by section. `partial` maps the
+    path of a file that is not shown whole to the way it is shown.
     """
 
     step: Step
@@ -155,7 +155,7 @@ class Candidates:
 
 
 def items_in(step: Step, section: str) -> Sequence[Any]:
-    """Return a section's items. A text is one item. A retry's first is all of it but the changed files."""
+    """Return a section's items. A text is one item. A retry's first is all of it except the changed files."""
     if section == STANDING:
         return step.standing
     if section == RETRY:

@@ -1,4 +1,4 @@
-"""Trims a context to a token budget: whole items from the least relevant end, the last kept one at a line."""
+"""Trims a context to a token budget: drops the least relevant items, and cuts the last kept one at a line."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -12,8 +12,7 @@ TRIM_ORDER = ("docs", "memories", "files", "tree_paths", "tree", "tools", "packa
 
 
 class Trimmed(NamedTuple):
-    """The part of one field that was trimmed: items removed from its end, and lines cut off the last kept
-    one.
+    """How one field was trimmed: items removed from its end, and lines cut off the last kept one.
 
     The tree and the manifest are one item each. `cut_lines` is 0 if no item was cut.
     """
@@ -34,7 +33,7 @@ class Trimmed(NamedTuple):
 def trim(
     context: AgentContext, budget_tokens: int, counter: Counter
 ) -> tuple[AgentContext, tuple[Trimmed, ...]]:
-    """Empty one field after another until the rest fits, then give the last one as much back as fits."""
+    """Empty one field after another until the rest fits, then restore as much of the last one as fits."""
     trimmed = []
     for name in TRIM_ORDER:
         items = items_of(context, name)
@@ -97,7 +96,7 @@ def _guess(sizes: Iterable[int], room: float) -> int:
 def longest(total: int, fits: Callable[[int], bool], guess: int) -> int:
     """Return a count up to `total` that fits while the next one does not; 0 always fits.
 
-    The search starts at the estimate and moves outwards, so a good one needs two or three steps.
+    The search starts at the guess and moves outwards, so with a good guess it takes two or three steps.
     """
     if total <= 0:
         return 0

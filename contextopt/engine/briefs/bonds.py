@@ -1,8 +1,8 @@
-"""Decide which sentences of a text may only stand together.
+"""Decide which sentences of a text must be kept together.
 
-A sentence is never cut. It also never stands without the next one if that limits it ("This does not apply to
-refunds."), nor without the one before if it refers to it or if that limits it ("The following is not true.").
-A list item never stands without the line that introduces its list.
+A sentence is never cut. It is never kept without the next one if that limits it ("This does not apply to
+refunds."), nor without the previous one if it refers to that, or that limits it ("The following is not
+true."). A list item is never kept without the line that introduces its list.
 """
 
 import re
@@ -18,7 +18,7 @@ MAX_REMARK_WORDS = 6
 MAX_BONDED = 40
 """Maximum sentences before one that it is compared with."""
 
-# Words at the beginning of a sentence. All refer to the sentence before, and those that point may speak of
+# Words at the beginning of a sentence. All refer to the previous sentence, and the pointing ones may refer to
 # everything before.
 _POINTING = """
 this that these those such both neither none nor or same former latter exception exceptions dette disse
@@ -50,7 +50,7 @@ _PLAIN = re.compile(r"^(?:[^:]*:)?.*?(?<!\w)[a-zæøå]{2,}")
 
 
 class _Read(Wording):
-    """A sentence, and whatever decides with which others it belongs."""
+    """A sentence with the properties that decide which others it is kept with."""
 
     def __init__(self, sentence: Sentence) -> None:
         super().__init__(sentence.text)
@@ -64,7 +64,7 @@ class _Read(Wording):
 
     @property
     def reaches_far(self) -> bool:
-        """Return whether the sentence may limit more than the one before."""
+        """Return whether the sentence may limit more than the previous one."""
         return self.refers or self.excepts
 
     @property
@@ -90,13 +90,13 @@ class _Read(Wording):
 
     @cached_property
     def is_remark(self) -> bool:
-        """Return whether the sentence is too short to be about anything else ("It was shelved.")."""
+        """Return whether the sentence is so short that it is about the previous one ("It was shelved.")."""
         return self.length <= (MAX_REMARK_WORDS if self.refers else MAX_REMARK_WORDS // 2) and bool(
             content_words(self.text)
         )
 
     def limits(self, before: "_Read") -> bool:
-        """Return whether the sentence may take back something of the one before."""
+        """Return whether the sentence may limit or retract something in the previous one."""
         if self.kind == "heading":
             return False
         if self.kind == "aside":
@@ -110,7 +110,7 @@ class _Read(Wording):
         return self.is_fragment or self.is_verdict or (self.block == before.block and self.is_remark)
 
     def refers_back(self, before: "_Read") -> bool:
-        """Return whether the sentence says little without the one before."""
+        """Return whether the sentence says little without the previous one."""
         if self.continues(before):
             return True
         if self.kind == "item" and self.block != before.block:
@@ -120,14 +120,14 @@ class _Read(Wording):
         return self.refers or (self.block == before.block and self.is_fragment)
 
     def continues(self, before: "_Read") -> bool:
-        """Return whether a sentence that a line break tore apart goes on here."""
+        """Return whether this continues a sentence that a line break split."""
         if before.block == self.block or before.kind == "heading" or before.is_final:
             return False
         return self.kind == "code" and self.text[:1].islower()
 
 
 def find_bonds(sentences: Sequence[Sentence]) -> tuple[frozenset[int], ...]:
-    """Return for each sentence the places of all that must come with it, itself included."""
+    """Return, for each sentence, the places of all that must be kept with it, itself included."""
     reads = [_Read(sentence) for sentence in sentences]
     needs = [{place} for place in range(len(reads))]
     for place, read in enumerate(reads):
@@ -150,7 +150,7 @@ def opens_in_the_air(text: str) -> bool:
 
 
 def _reach_on(reads: Sequence[_Read], place: int) -> int:
-    """Return the end of the sentences that the one at this place denies or puts a condition on."""
+    """Return the end of the sentences after this place that it denies, announces or puts a condition on."""
     read, end = reads[place], place + 1
     if read.kind == "heading" or end == len(reads):
         return end
@@ -168,7 +168,7 @@ def _reach_on(reads: Sequence[_Read], place: int) -> int:
 
 
 def _reach_back(reads: Sequence[_Read], place: int) -> int:
-    """Return the first sentence that the one at this place may limit."""
+    """Return the place of the first sentence that the one at this place may limit."""
     read, first = reads[place], max(0, place - MAX_BONDED)
     is_for_all = read.qualifies and (read.kind == "label" or read.points)
     if read.kind == "aside" or not (is_for_all or (read.takes_back and read.reaches_far)):

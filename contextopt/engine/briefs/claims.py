@@ -58,7 +58,7 @@ class Claim:
 
 
 def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
-    """Return the names that the text contains and the findings do not, each once. An empty tuple is good.
+    """Return the names in the text that no finding contains, each once.
 
     Case is ignored, and 1,500 equals 1500.
     """
@@ -90,7 +90,7 @@ def _source(finding: Finding) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield names and texts as they appear in a brief. In JSON, quotes and line breaks are escaped."""
+    """Yield names and texts as a brief shows them. In JSON, their quotes and line breaks are escaped."""
     match value:
         case str():
             yield flatten(value)

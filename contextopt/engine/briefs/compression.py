@@ -25,7 +25,7 @@ NAMES_ONLY = "names_only"
 """The brief mentions names from the finding, but none of its statements."""
 OVER_BUDGET = "over_budget"
 NO_STATEMENT = "no_statement"
-"""Nothing in the finding reads as a statement by itself, however large the budget."""
+"""Nothing in the finding reads as a statement by itself, so a larger budget would not help."""
 
 MANY_CRITICAL = "many_critical"
 CRITICAL_OVER_BUDGET = "critical_over_budget"
@@ -194,8 +194,9 @@ def _is_rejected_alternative(finding: Finding) -> bool:
 def _write_brief(
     drafts: Sequence[Draft], limits: PhaseBrief, tokenizer: Tokenizer
 ) -> tuple[str, tuple[Kept, ...], frozenset[str]]:
-    """Return the brief within its budget, counted on its exact text, its statements, and the findings that
-    more room would have let in.
+    """Return the brief, its statements, and the ids of the findings that it could have used.
+
+    Its exact text is within the budget.
     """
     priorities = {name: rank for rank, name in enumerate(limits.priorities)}
     drafts = sorted(
@@ -208,7 +209,7 @@ def _write_brief(
     selector.prepare()
     selector.lead(_leaders(drafts, priorities, selector))
     used = tokenizer.count(_render(selector.selection(), drafts)[0])
-    # The parts joined take fewer tokens than they do alone, which leaves room for more.
+    # Joined parts take fewer tokens than separate ones, which leaves room for more.
     for _ in range(MAX_FILLS):
         if not selector.fill(used):
             break
@@ -223,10 +224,10 @@ def _write_brief(
 
 
 def _leaders(drafts: Sequence[Draft], priorities: Mapping[str, int], selector: Selector) -> list[int]:
-    """Return the drafts that enter the brief before all others, however small its budget is.
+    """Return the drafts that enter the brief before all others, in order.
 
-    They are the surest finding of each of the phase's categories, and all severe ones. A severe finding goes
-    before the other categories' and, in its own category, before surer ones.
+    They are the finding of highest confidence in each of the phase's categories, and all severe ones. A
+    severe finding precedes those of other categories and, in its own category, those of higher confidence.
     """
     severe = {number for number, each in enumerate(drafts) if _is_severe(each.finding)}
     ranked = sorted(

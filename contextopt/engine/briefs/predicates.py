@@ -13,7 +13,7 @@ from contextopt.engine.text.lexical import stem
 from contextopt.engine.text.speech import is_unfinished
 
 MIN_CONTENT = 2
-"""Minimum words of a statement without names, apart from those that any sentence has."""
+"""Minimum words of a statement without names, not counting words that are in every text."""
 
 FOREIGN_WORDS = 5
 """Minimum words of a statement in a language whose verbs are not known."""
@@ -111,10 +111,9 @@ def has_predicate(text: str) -> bool:
 
 
 def tells(text: str, entities: Sequence[Entity]) -> bool:
-    """Return whether a text with these names is a statement: it has a verb, and says something with it.
+    """Return whether a text with these names is a statement: it has a verb, and a name or some content words.
 
-    A name is enough for that, but a reference is not ("Closes #12"). Without a name it takes a few words that
-    are not in every sentence.
+    A reference is not enough ("Closes #12").
     """
     if is_unfinished(text) or _LINK.fullmatch(text):
         return False
@@ -131,9 +130,9 @@ def tells(text: str, entities: Sequence[Entity]) -> bool:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the words of a text that are not in every text; single characters where none are separated.
+    """Return the words of a text that are not in every text; single characters if its script has no blanks.
 
-    Numbers alone are none.
+    A text of numbers only has none.
     """
     words = frozenset(words_of(text)) - _EMPTY
     return words if words - _NUMBERS else frozenset()

@@ -1,7 +1,7 @@
-"""Words that take something back: denials, exceptions, conditions, doubts, statuses.
+"""Words that limit or retract a statement: denials, exceptions, conditions, doubts, statuses.
 
-Sentences are never cut, so these words only decide which sentences of a text belong together. Too many words
-make a brief longer; a missing one could separate a sentence from its exception.
+They only decide which sentences of a text are kept together, since sentences are never cut. A superfluous
+word makes a brief longer; a missing one could separate a sentence from its exception.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Rank things by value, where each repeat of a kind is worth less."""
+"""Rank keys by value, where each further key of one kind is worth less."""
 
 import heapq
 from collections import Counter
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 def rank_with_repeats(
     values: Mapping[int, float], kind_of: Callable[[int], str], share: float, spared: float
 ) -> Iterator[int]:
-    """Yield the keys, the highest value first, the lower key first among equals.
+    """Yield the keys, the highest value first, and the lower key first among equals.
 
-    Each yielded key reduces the others of its kind to `share` of their value. Values from `spared` on are not
-    reduced.
+    Each yielded key multiplies the values of the others of its kind by `share`. Values of at least `spared`
+    are not reduced.
     """
     return _Ranking(values, kind_of, share, spared).ordered()
 
 
 class _Ranking:
-    """Keys of one kind and value are reduced together, so many of one kind take no longer than few."""
+    """Keys of one kind and value are reduced together, so that many of one kind take no longer than few."""
 
     def __init__(
         self, values: Mapping[int, float], kind_of: Callable[[int], str], share: float, spared: float
@@ -37,7 +37,7 @@ class _Ranking:
             worth, key, counted, kind = heapq.heappop(self.heap)
             keys = self.waiting.get((kind, worth, counted))
             if not keys or keys[0] != key:
-                continue  # Their value has dropped since, or a lower key joined them and went first.
+                continue  # Their value has dropped since, or a lower key has joined them and was yielded.
             times = self.seen[kind]
             if counted < times and -self.spared < worth < 0:
                 self._fall(kind, worth, counted)
@@ -58,7 +58,7 @@ class _Ranking:
         self._put(keys, kind, worth * self.share ** (times - counted), times)
 
     def _put(self, keys: list[int], kind: str, worth: float, counted: int) -> None:
-        """Add keys to those of this kind and value. The first of them must be the lowest."""
+        """Add keys to those of this kind and value. The first key given must be the lowest."""
         if not keys:
             return
         waiting = self.waiting.setdefault((kind, worth, counted), keys)

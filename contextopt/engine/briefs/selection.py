@@ -1,8 +1,8 @@
 """Choose the statements of a brief: greedy coverage of the names in the findings, per token.
 
 A statement of each leading finding comes first, however few names it has. Other statements follow, each with
-the sentences that it may not stand without, and then terse texts without a verb. Paths and identifiers that
-nothing mentions take the room that is left.
+the sentences that must be kept with it, and then terse texts without a verb. Paths and identifiers that no
+statement mentions fill the remaining room.
 """
 
 import heapq
@@ -19,8 +19,8 @@ from contextopt.engine.text.speech import count_stumbles, is_unfinished
 from contextopt.engine.text.tokens import Tokenizer
 
 WORD_VALUE, MAX_TIMES = 0.03, 4
-"""Value of a word that no statement contains yet, relative to a name. It counts for each finding with
-that word, up to a maximum.
+"""Value of a word that is not in the brief yet, relative to a name, for each finding with the word up to a
+maximum.
 """
 FIRST_VALUE = 0.25
 """Value of mentioning a finding at all."""
@@ -32,8 +32,8 @@ QUESTION_SHARE = 0.5
 """Share of its value that a question has in free text."""
 CLARITY_POWER = 2
 STATEMENT_TOKENS = 6
-"""Added to the price of a statement when its value per token is compared, so that a few full ones go before
-many short ones.
+"""Added to the price of a statement when its value per token is compared, so that a few full statements go
+before many short ones.
 """
 MENTIONS = "also: "
 MENTIONED_KINDS = ("address", "path", "identifier")
@@ -43,7 +43,7 @@ _FINAL = (".", "!", "?")
 
 
 class Statement(NamedTuple):
-    """Some text of a draft (by number). `place` is that of the body; -1 is the head.
+    """A text of a draft, which is given by number. `place` is that of the body; -1 is the head.
 
     `mentionable` are the names that mean something by themselves.
     """
@@ -58,9 +58,9 @@ class Statement(NamedTuple):
     is_telling: bool
     stumbles: int
     is_named: bool
-    """Return whether there are other names than numbers."""
+    """Whether there are names other than numbers."""
     is_reference: bool
-    """Return whether there are other names than addresses and bare numbers."""
+    """Whether there are names other than addresses and bare numbers."""
 
 
 class Choice(NamedTuple):
@@ -194,8 +194,9 @@ class Selector:
         )
 
     def _terse_choices(self, number: int) -> Iterator[Choice]:
-        """Yield the texts of a draft that makes no statement. With a head, such as an open decision, even a
-        bare one tells.
+        """Yield the texts of a draft that makes no statement.
+
+        A bare text is only used if the draft has a head, such as an open decision.
         """
         draft = self.drafts[number]
         if (draft.head and draft.stands_alone) or self._telling(number):
@@ -280,7 +281,7 @@ class Selector:
         return price
 
     def _density(self, choice: Choice) -> float:
-        """Return the value per token, or zero for what is said already or does not fit."""
+        """Return the value per token, or 0 if the choice is already said or does not fit."""
         missing = self._missing(choice)
         price = self._price(choice, missing)
         return self._value(choice, missing, price) if self.used + price <= self.budget_tokens else 0.0

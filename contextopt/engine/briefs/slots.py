@@ -54,8 +54,8 @@ type BodyKind = Literal["sentence", "code", "field", "verbose"]
 class Body:
     """A sentence that may follow the head, or a named short field.
 
-    `needs` are the places of the bodies that must come with it, itself included. A verbose one is never
-    chosen for itself, and one that is not whole never at all.
+    `needs` are the places of the bodies that must come with it, itself included. A verbose body is only used
+    if another one needs it, and a body that is not whole is never used.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Everything a brief may say about one finding. A head with severities only is not used alone.
+    """Everything a brief may say about one finding. A head that only rates the finding does not stand alone.
 
     `head_needs` are the places of the bodies that must come with the head.
     """
@@ -79,7 +79,7 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """Return everything that the finding says, verbose or not."""
+        """Return all texts of the finding, including verbose ones."""
         return " ".join([self.head, *(body.text for body in self.bodies)])
 
     @property
@@ -99,9 +99,9 @@ class _Parts:
     fields: list[str] = field(default_factory=list)
     verbose: list[Sentence] = field(default_factory=list)
     is_telling: bool = False
-    """Return whether the head says more than severity, likelihood or status."""
+    """Whether the head says more than severity, likelihood or status."""
     is_unsayable: bool = False
-    """Return whether the risk is one endless sentence, so that no part of the finding may stand."""
+    """Whether the risk is one endless sentence, so that nothing of the finding can be used."""
 
     def add(self, key: str, text: str) -> None:
         slot = key.casefold()
@@ -140,7 +140,7 @@ class _Parts:
         return "; ".join(filter(None, (" ".join(filter(None, (named, *self.places))), *self.heads)))
 
     def _lead_with(self, sentences: Sequence[Sentence]) -> None:
-        """Put the risk into the head: its first sentence, what belongs to it, and short ones after."""
+        """Put the risk into the head: its first sentence, those kept with it, and short ones that follow."""
         if not sentences:
             return
         bonds = find_bonds(sentences)
@@ -242,7 +242,7 @@ def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _list_leaves(key: str, items: list[Any] | tuple[Any, ...]) -> Iterator[tuple[str, str]]:
-    """Yield short items together, in parts that are short enough, and each long item alone."""
+    """Yield short items joined into parts that are short enough, and each long item by itself."""
     part = ""
     for item in items:
         text = _inline(item)

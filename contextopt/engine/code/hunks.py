@@ -1,4 +1,4 @@
-"""Cut a file into units, and rate them for a task by its rare words and whole identifiers."""
+"""Cut a file into units, and rate them by the task's rare words and whole identifiers."""
 
 import math
 from collections import Counter
@@ -14,7 +14,7 @@ _BM25 = Bm25(b=0.5)
 
 
 class Unit(NamedTuple):
-    """Lines that are shown together or not at all. `head` is shown if they are not."""
+    """Lines that are shown together or not at all. If they are not, `head` may be shown instead."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class TaskWords:
 
     @classmethod
     def of(cls, query: str, rarity: Mapping[str, float], by: HunkWeights) -> Self:
-        """Weigh the task's words. A word without a `rarity` has 1."""
+        """Weigh the task's words. The rarity of a word that `rarity` lacks is 1."""
         terms, identifiers = weigh_task(query, by.title)
         weights = {term: weight * rarity.get(term, 1.0) ** by.rarity for term, weight in terms.items()}
         if by.identifiers:
@@ -133,7 +133,7 @@ def cut_into_units(lines: Sequence[str], parsed: ParsedFile) -> Iterator[Unit]:
 
 
 def _windows(lines: Sequence[str], start: int, end: int, head: str, depth: int) -> Iterator[Unit]:
-    """Cut long stretches into windows, without the blank ones."""
+    """Cut a long stretch into windows, and leave out blank ones."""
     size = _WINDOW_LINES if end - start + 1 > 2 * _WINDOW_LINES else end - start + 1
     for first in range(start, end + 1, size):
         last = min(end, first + size - 1)

@@ -1,6 +1,6 @@
-"""Kinds of files that step back unless the task speaks of them, recognised by their paths.
+"""Kinds of files that are ranked lower unless the task mentions them, recognised by their paths.
 
-The words of almost any task are in the documentation too, but the task's files seldom are.
+Documentation has the words of almost any task, but is seldom among the files that the task changes.
 """
 
 import re
@@ -21,12 +21,12 @@ CHANGELOG = "changelog"
 MIGRATION = "migration"
 
 STEPS = {DOCUMENTATION: 0.8, EXAMPLE: 0.8, CHANGELOG: 0.8, MIGRATION: 1.0}
-"""How far a kind steps back, from 0 to 1."""
+"""How far each kind is ranked lower, from 0 to 1."""
 STEP_AFTER_MENTION = 0.5
-"""The share of the step that remains if the task speaks of the kind, but not in its first line."""
+"""The share of the step that remains if the task mentions the kind, but not in its first line."""
 
-# Program text in these folders is not what a task changes. In the second ones it may well be: `doc`, `demo`
-# and `website` are also names of packages.
+# In the first folders, code is not what a task changes. In the second it may be, since `doc`, `demo` and
+# `website` are also names of packages.
 _FOLDERS = {
     EXAMPLE: {"example", "examples", "samples", "demos", "tutorials"},
     DOCUMENTATION: {"docs", "documentation"},
@@ -36,7 +36,7 @@ _FOLDERS_WITHOUT_CODE = {
     EXAMPLE: {"sample", "demo", "tutorial"},
     DOCUMENTATION: {"doc", "manual", "website", "site", "wiki"},
 }
-# Migrations have a number, a date or a hash in front. The code that runs them has not.
+# The names of migrations begin with a number, a date or a hash, unlike those of the code that runs them.
 _MIGRATION = re.compile(
     r"(?:^|/)(?:migrations?|migrate|alembic)/(?:[^/]+/)*(?:[vu]?\d[^/]*|[0-9a-f]{12}_[^/]*|[^/]*\.sql)$"
 )
@@ -85,7 +85,7 @@ def kind_by_path(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The places of the files that may step back, by kind and by file name, among `count` files."""
+    """The places of the files that may be ranked lower, by kind and by file name, among `count` files."""
 
     count: int
     places: Mapping[str, NDArray[np.int64]]
@@ -104,9 +104,9 @@ class Kinds:
         )
 
     def steps(self, task: str) -> NDArray[np.float64]:
-        """Return how far each file steps back for a task, shape (count,), from 0 to 1.
+        """Return how far each file is ranked lower for a task, shape (count,), from 0 to 1.
 
-        A kind named in the first line does not step back, nor does a file whose name is in the task.
+        It is 0 for a kind that the first line mentions, and for a file whose name is in the task.
         """
         title, _, _ = task.strip().partition("\n")
         in_title, in_task = distinct_terms(title), distinct_terms(task)

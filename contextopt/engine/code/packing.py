@@ -28,11 +28,11 @@ PATH = "path"
 OTHERS_HEADER = "## Further files"
 
 _MAX_UNITS = 400
-# A file's share is not smaller than one with this part of the best score has.
+# A lower score counts as this part of the best, so that no file's share becomes too small.
 _LEAST_SCORE = 0.02
-# Less room than this shows next to nothing more.
+# Less room than this is not worth enlarging a file for.
 _WORTH_WIDENING = 20
-# Program text has fewer characters per token on average, so a longer text is not worth counting.
+# Code has fewer characters per token on average, so a text longer than this cannot fit and is not counted.
 _LIKELY_CHARS_PER_TOKEN = 12
 
 
@@ -141,7 +141,7 @@ def pack(
     rest: list[str] = []
     for file in ranked:
         if len(shown) == len(shares) or left < shares[-1] / 2:
-            # The rest would show next to nothing, and reading every file would only take time.
+            # The room that is left would show next to nothing, so do not read further files.
             rest.append(file.path)
             continue
         source = sources.get(file.path)
@@ -212,7 +212,7 @@ class _Candidate:
         return self.section.tokens if self.section else 0
 
     def fit(self, allowance: int) -> bool:
-        """Show the file in the best way that fits, if that is more than before. Say if it is shown at all."""
+        """Show the file as fully as fits, if that is more than before. Return whether it is shown at all."""
         if self.source.parsed.skipped or allowance <= 0 or (self.section and self.section.mode == FULL):
             return self.section is not None
         found = self._whole(allowance) or self._partial(allowance)
@@ -262,7 +262,7 @@ class _Candidate:
         return self._rated
 
     def _cost(self, text: str, left: int) -> int:
-        """Count a part, unless it is so long that it cannot fit."""
+        """Return the tokens of a part, or more than `left` without counting if it is too long to fit."""
         if len(text) > left * MAX_CHARS_PER_TOKEN or len(text) > max(left, 1) * _LIKELY_CHARS_PER_TOKEN:
             return left + 1
         if text not in self._costs:
@@ -290,8 +290,7 @@ def _rendered(
     text = f"## {flatten(path)} ({mode}, {len(lines)} lines)\n" + "".join(parts)
     tokens = tokenizer.count(text)
     if tokens > allowance:
-        # The parts were counted separately. A tokenizer that merges across their borders may give a slightly
-        # higher total.
+        # The parts were counted separately. If tokens span their borders, the total may be slightly higher.
         last = max(heads or chosen)
         return _rendered(path, lines, units, chosen - {last}, heads - {last}, allowance, tokenizer)
     spans = tuple((units[number].start, units[number].end) for number in sorted(chosen))

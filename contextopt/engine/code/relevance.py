@@ -31,7 +31,7 @@ from contextopt.engine.text.validation import utc
 Signal = NDArray[np.float64]
 
 MAX_PATHS_PER_CHANGE = 50
-"""A change of more files (a mass rename, a formatter) says nothing about how they belong together."""
+"""A change of more files, such as a mass rename, does not show which files belong together."""
 SIMILAR_CHANGES = 40
 SCORE_DECIMALS = 9
 
@@ -83,7 +83,7 @@ class FileTerms:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Four indexes over the same files: words, names they define, whole identifiers, and paths."""
+    """Four indexes over the same files: their words, the names they define, whole identifiers, and paths."""
 
     content: LexicalIndex
     symbols: LexicalIndex
@@ -165,7 +165,7 @@ class _Places:
 
 
 def _end(path: str) -> str:
-    """Return the file's name with its folder, "" if it lies in none."""
+    """Return the file's name with its folder, or "" at the top level."""
     return "/".join(path.split("/")[-2:]) if "/" in path else ""
 
 
@@ -292,7 +292,7 @@ class Ranker:
     def _cochange(self, start: Signal, now: datetime) -> Signal:
         """Spread scores from files to the other files in the same changes.
 
-        A change of most files, such as the first import, says nothing about how they belong together.
+        A change of most files, such as the first import, does not show which files belong together.
         """
         history = self.history
         is_partial = 2 * history.sizes <= len(history.paths)

@@ -1,4 +1,4 @@
-"""A repository prepared for queries: its graph and its words, made from blobs that are each read once."""
+"""A repository prepared for queries: its import graph and word indexes. Each blob is read once."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def read_file(path: str, content: bytes) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryIndex:
-    """The import graph and the three word indexes of the same files."""
+    """The import graph and the word indexes of the same files."""
 
     graph: CodeGraph
     documents: Documents

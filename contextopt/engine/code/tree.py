@@ -11,7 +11,7 @@ INDENT = "  "
 
 
 class DrawnTree(NamedTuple):
-    """The list, and how many files it counts in closed folders instead of naming them."""
+    """The list, and the number of files that are counted in closed folders instead of listed."""
 
     text: str
     closed: int

@@ -1,4 +1,4 @@
-"""Tree-sitter grammars, each loaded once, and what all languages share."""
+"""Tree-sitter grammars, each loaded once, and the reading of files that all languages share."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -20,11 +20,11 @@ MAX_SIGNATURE_CHARS = 300
 MAX_PROBLEMS = 20
 
 # A grammar reports progress about four times per thousand bytes, and twenty times in dense code. After an
-# error each step may take milliseconds. Steps are counted, not timed, so the same bytes always give the same
-# result.
+# error, each such step may take milliseconds. Steps are limited by number, not by time, so that the same
+# bytes always give the same result.
 _MAX_STEPS = 12_000
 _MAX_STEPS_AFTER_ERROR = 500
-# After so many steps, other threads may run. Otherwise the grammar holds the interpreter for seconds.
+# After this many steps, let other threads run. The grammar would hold the interpreter for seconds.
 _STEPS_AT_ONCE = 16
 _CHUNK = 65_536
 _WITH_METHODS = frozenset({"class", "impl", "trait"})
@@ -103,7 +103,7 @@ def read(language: str, dialect: Dialect, content: bytes) -> Reading:
 
 
 def _parse(language: str, content: bytes) -> Node | None:
-    """Return the root of the tree, or None if the grammar gets lost in the content."""
+    """Return the root of the tree, or None if the grammar takes too many steps."""
     steps = steps_after_error = 0
 
     def is_lost(_offset: int, has_error: bool) -> bool:  # tree-sitter calls it
@@ -167,7 +167,7 @@ def _body(node: Node) -> Node | None:
 
 
 def _fields(node: Node) -> Node | None:
-    """Return the braces of a struct or interface of Go."""
+    """Return the body in braces of a Go struct or interface."""
     return next((child for child in node.children if child.type in ("field_declaration_list", "{")), None)
 
 

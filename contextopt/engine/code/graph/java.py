@@ -36,7 +36,7 @@ DIALECT = Dialect(_QUERY, _imports)
 
 
 class JavaResolver:
-    """Finds classes by package and file name. A wildcard refers to the classes of the package in use."""
+    """Finds classes by package and file name. A wildcard refers to the used classes of its package."""
 
     def __init__(self, fileset: FileSet) -> None:
         self._fileset = fileset

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# An unterminated string or comment matches to the end of the text, so nothing is read twice.
+# An unterminated string or comment matches to the end of the text, which avoids backtracking.
 _STRING = r'("(?:\\.|[^"\\])*+["\\]?)'
 _JSON_NOISE = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|(/\*.*)", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
@@ -14,7 +14,7 @@ _GO_MODULE = re.compile(r'^[^\S\n]*+module\s+"?([^\s"]+)', re.MULTILINE)
 
 
 def read_manifest(name: str, text: str) -> Mapping[str, Any] | None:
-    """Return the manifest data that resolution needs, or None if the file is no readable manifest."""
+    """Return what import resolution needs of a manifest, empty if it is unreadable, None for other files."""
     reader = _READERS.get(name) or (_tsconfig if re.fullmatch(r"[jt]sconfig[\w.-]*\.json", name) else None)
     if reader is None:
         return None

@@ -11,7 +11,7 @@ from contextopt.engine.code.graph.values import BINARY, ParsedFile, Symbol
 
 MAX_BYTES = 512_000
 MAX_MEAN_LINE = 500
-"""Longer mean lines are minified or generated code, or data."""
+"""A file with a longer mean line is minified or generated code, or data."""
 MAX_REFERENCES = 500
 _SNIFFED = 8192
 
@@ -51,7 +51,7 @@ CODE_LANGUAGES = frozenset(_DIALECTS)
 
 
 def language_of(path: str) -> str:
-    """Return the language by the file's name, "" for plain text."""
+    """Return the language by the file's extension, "" if it is not known."""
     return _EXTENSIONS.get(path.rpartition("/")[2].rpartition(".")[2].lower(), "")
 
 
@@ -77,7 +77,7 @@ def why_skipped(content: bytes) -> str:
 
 
 def parse_file(path: str, content: bytes) -> ParsedFile:
-    """Read one file. The path only gives the language and the kind of manifest."""
+    """Read one file. The path only decides the language and the kind of manifest."""
     language, digest = language_of(path), digest_of(content)
     if reason := why_skipped(content):
         return ParsedFile(language, digest, skipped=reason)

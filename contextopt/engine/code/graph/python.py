@@ -1,4 +1,4 @@
-"""Imports of Python: absolute, relative, of packages, from any source root, through re-exports."""
+"""Imports of Python: absolute and relative, of packages, from any source root, through re-exports."""
 
 from collections.abc import Iterable, Iterator
 
@@ -56,7 +56,7 @@ DIALECT = Dialect(_QUERY, _imports)
 
 
 class PythonResolver:
-    """Looks modules up in every source root, the one nearest to the importing file first.
+    """Looks up modules in every source root, the one nearest to the importing file first.
 
     A source root is the repository root, `src`, or a folder that holds a top-level package.
     """
@@ -116,7 +116,7 @@ class PythonResolver:
         roots = self._tops.get(relative.partition("/")[0], frozenset())
         nearest = [root for root in ancestors(folder) if root in roots]
         ordered = [*nearest, *sorted(roots.difference(nearest))]
-        # A script finds its neighbours. Inside a package, the folder is no source root.
+        # A script may import its neighbours. Inside a package, the folder is not a source root.
         if not self._is_package(folder):
             ordered.append(folder)
         return next((found for root in ordered if (found := self._at(root, relative))), None)

@@ -147,7 +147,7 @@ class RustResolver:
         return self._down(folder, parts, path)
 
     def _down(self, folder: str, parts: list[str], path: str) -> Resolution:
-        """Take the longest prefix of the parts that is a module file, or else the folder's own module."""
+        """Return the longest prefix of the parts that is a module file, or else the folder's own module."""
         for size in range(len(parts), 0, -1):
             stem = _in(folder, "/".join(parts[:size]))
             if found := self._fileset.first((f"{stem}.rs", f"{stem}/mod.rs")):

@@ -7,7 +7,7 @@ from typing import Any
 PARSER_VERSION = 2
 """Stored with a parsed file. A different version means that the file must be parsed again."""
 BINARY = "binary"
-"""Why a file is skipped whose content is no text."""
+"""Reason for skipping a file whose content is not text."""
 
 
 @dataclass(frozen=True, slots=True)
