@@ -143,7 +143,7 @@ def find_bonds(sentences: Sequence[Sentence]) -> tuple[frozenset[int], ...]:
     return tuple(_closed(place, needs) for place in range(len(reads)))
 
 
-def opens_in_the_air(text: str) -> bool:
+def opens_with_reference(text: str) -> bool:
     """Return whether the text begins with a reference to something before it."""
     match = _OPENING.match(text)
     return bool(match and match[1].lower() in _REFERS)

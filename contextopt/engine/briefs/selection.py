@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from contextopt.engine.briefs.bonds import opens_in_the_air
+from contextopt.engine.briefs.bonds import opens_with_reference
 from contextopt.engine.briefs.predicates import content_words, tells
 from contextopt.engine.briefs.slots import Draft
 from contextopt.engine.text.entities import Entity, find_entities, has_word
@@ -224,7 +224,7 @@ class Selector:
         stumbles = sum(statement.stumbles for statement in statements)
         words = sum(len(statement.text.split()) for statement in statements)
         share = max(0.0, 1.0 - 2 * stumbles / max(1, words)) ** CLARITY_POWER
-        if opens_in_the_air(first) or (first[0].islower() and first.endswith(_FINAL)):
+        if opens_with_reference(first) or (first[0].islower() and first.endswith(_FINAL)):
             is_named = any(statement.is_named for statement in statements)
             share *= UNCLEAR_SHARE if is_named else UNCLEAR_SHARE**2
         return share * QUESTION_SHARE if last.endswith("?") else share

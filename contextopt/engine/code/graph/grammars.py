@@ -106,7 +106,7 @@ def _parse(language: str, content: bytes) -> Node | None:
     """Return the root of the tree, or None if the grammar takes too many steps."""
     steps = steps_after_error = 0
 
-    def is_lost(_offset: int, has_error: bool) -> bool:  # tree-sitter calls it
+    def takes_too_long(_offset: int, has_error: bool) -> bool:  # tree-sitter calls it
         nonlocal steps, steps_after_error
         steps += 1
         steps_after_error += has_error
@@ -118,7 +118,7 @@ def _parse(language: str, content: bytes) -> Node | None:
         return content[offset : offset + _CHUNK]
 
     try:
-        tree = tree_sitter.Parser(_language(language)).parse(chunk, progress_callback=is_lost)
+        tree = tree_sitter.Parser(_language(language)).parse(chunk, progress_callback=takes_too_long)
     except ValueError:
         return None
     return tree.root_node
