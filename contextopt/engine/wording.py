@@ -1,4 +1,4 @@
-"""Counts, lists and days as sentences write them."""
+"""Counts, lists and days as they are written in sentences."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -10,7 +10,7 @@ def plural(count: int, noun: str, many: str = "") -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """Join words as a sentence does: a, b and c."""
+    """Join words as in a sentence: a, b and c."""
     *most, last = list(words) or [""]
     return f"{', '.join(most)} and {last}" if most else last
 

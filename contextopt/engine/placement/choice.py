@@ -6,10 +6,10 @@
     tail    [system] [question][answer] [context][question]
     append  [system] [block][question][answer] [block][question]
 
-A provider charges little for a beginning that it has seen. A context in the system prompt makes everything
-after it new with every question. At the tail, only the context and the last turn are new. Appended blocks
-stay where they are: they cost little to read again, and a new one holds only what is missing. `auto` takes
-what costs least: it keeps the earlier blocks, or only the first of them, or none.
+A provider charges little for a prefix that it has cached. A context in the system prompt changes with every
+question, so everything after it is charged anew. At the tail, only the context and the last turn are new.
+Appended blocks stay where they are: reading them again costs little, and a new block holds only what is
+missing. `auto` takes what costs least: it keeps all earlier blocks, or only the first of them, or none.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,22 +30,20 @@ APPEND: Placement = "append"
 AUTO: Literal["auto"] = "auto"
 PLACEMENTS = (SYSTEM, TAIL, APPEND, AUTO)
 CARRIED_TIMES = 4
-"""By default, what stays in sight is at most this many times the budget of a new block."""
+"""By default, the blocks in sight take at most this many times the budget of a new block."""
 KEPT_SHARES = (0.5,)
-"""At the bound, at most this share of it stays."""
+"""If all blocks would exceed the bound, keep those within this share of it."""
 AUTO_SHARES = (0.75, 0.5)
-"""The shares that `auto` compares, besides keeping everything and nothing."""
+"""The shares of the bound that `auto` compares, besides keeping all blocks and none."""
 READS_AHEAD = 1.5
-"""How often `auto` expects the blocks to be read again. Measured on dialogues: 1 costs more over 15 turns,
-2 over 5 turns.
+"""How many more times `auto` expects the blocks to be read. Measured on dialogues: 1 costs more over 15
+turns, and 2 over 5 turns.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class LastPrompt:
-    """The conversation's last prompt: where its context stood, after how much history, and which question
-    followed.
-    """
+    """The conversation's last prompt: its placement and context, and the sizes of its other parts."""
 
     placement: Placement
     text: str
@@ -75,10 +73,10 @@ class Conversation:
         return self.system_tokens + self.history_tokens + carried + new_tokens + self.question_tokens
 
     def shared_tokens(self, placement: Placement, kept: int, text_prefix: "TextPrefix") -> int:
-        """Return the tokens of the beginning that the next prompt shares with the last one.
+        """Return the tokens of the prefix that the next prompt shares with the last one.
 
-        A system prompt of the same size counts as the same, and history that did not shrink as grown. If it
-        shrank, it was cut at its beginning.
+        Only sizes are known. A system prompt of the same size counts as unchanged, and history that has not
+        shrunk as extended. If it shrank, it was cut at its beginning.
         """
         last = self.last
         if last is None or last.system_tokens != self.system_tokens:
@@ -94,7 +92,7 @@ class Conversation:
         carried = sum(block.tokens for block in self.blocks[:kept])
         if kept < len(self.blocks):
             return self.system_tokens + carried + self._grown(self.blocks[kept].after_tokens)
-        # The last context is still there, or it was only at the tail.
+        # The last context is a block that is still there, or it was at the tail and is gone.
         is_held = any(block.id == last.block_id for block in self.blocks)
         history = last.history_tokens + (last.question_tokens if is_held else 0)
         return self.system_tokens + carried + self._grown(history)
@@ -108,16 +106,18 @@ class Conversation:
 
 
 NEW = Conversation()
-"""A conversation of which nothing is known."""
+"""A conversation about which nothing is known."""
 
 type TextPrefix = Callable[[str], tuple[int, bool]]
-"""Returns the tokens that the new context's beginning shares with an earlier one, and whether all are."""
+"""Returns the tokens of the new context's common prefix with an earlier one, and whether they are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A context with its place in a conversation. `split` is what the provider's cache does with the prompt,
-    and `cost` what that costs at these prices, in input tokens at full price.
+    """A context with its place in a conversation.
+
+    `split` divides the prompt by what the provider's cache does with it. `cost` is the prompt's cost at these
+    prices, in input tokens at full price.
     """
 
     placement: Placement
@@ -142,7 +142,7 @@ class Placed:
 class Place:
     """The request: the placement, the prices, and the bound on what stays in sight.
 
-    `prefix` returns the tokens of the beginning that two contexts share, and whether they are the same.
+    `prefix` returns the tokens of the prefix that two contexts share, and whether they are equal.
     """
 
     placement: str
@@ -152,9 +152,9 @@ class Place:
 
 
 def place_context(request: Place, conversation: Conversation, decide: Callable[[Sight], Assembled]) -> Placed:
-    """Decide on the context with each choice of earlier blocks that fits, and take the first or the cheapest.
+    """Try the choices of earlier blocks. Return the first that fits, or for `auto` the cheapest.
 
-    `decide` builds the context for what is in sight. Without a block it may raise; then there is no choice.
+    `decide` builds the context for what is in sight.
 
     Raises:
         BudgetExceeded: even without earlier blocks, the response gets less than its reservation.
@@ -186,7 +186,7 @@ def _numbers_kept(request: Place, blocks: Sequence[Block]) -> list[int]:
 def _try(
     request: Place, conversation: Conversation, decide: Callable[[Sight], Assembled], kept: int
 ) -> Placed | None:
-    """Decide with the first blocks in sight. Return None if they leave no room, or break the bound."""
+    """Decide with the first blocks in sight. Return None if they leave no room or exceed the bound."""
     blocks = conversation.blocks[:kept]
     sight = Sight.of(blocks) if blocks else NOTHING
     try:

@@ -1,4 +1,4 @@
-"""The cost of a prompt's input after the provider's cache of repeated beginnings."""
+"""The cost of a prompt's input with the provider's cache of prefixes."""
 
 from dataclasses import dataclass
 from math import inf
@@ -6,9 +6,9 @@ from math import inf
 from contextopt.engine.text.errors import InvalidValue
 
 MINIMUM_TOKENS = 1_024
-"""The shortest beginning that most providers cache."""
+"""The shortest prefix that most providers cache."""
 LIFETIME_SECONDS = 300.0
-"""How long most providers keep a beginning that nobody asks for."""
+"""How long most providers keep a prefix that is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class CachePrices:
     """Prices of cached tokens, as shares of the price of an input token.
 
     `read` is for tokens found in the cache, `write` for those that enter it. Prompts shorter than
-    `minimum_tokens` are not cached, and nothing is found after `lifetime_seconds` without a prompt.
+    `minimum_tokens` are not cached. The cache expires after `lifetime_seconds` without a prompt.
     """
 
     read: float = 1.0
@@ -32,7 +32,7 @@ class CachePrices:
     def split(self, tokens: int, shared_tokens: int, *, idle_seconds: float = 0.0) -> "Split":
         """Divide a prompt by what the cache does with it.
 
-        `shared_tokens` of its beginning were in the conversation's last prompt, `idle_seconds` ago.
+        Its first `shared_tokens` were in the conversation's last prompt, `idle_seconds` ago.
         """
         shared = min(tokens, shared_tokens)
         is_found = shared >= self.minimum_tokens and idle_seconds <= self.lifetime_seconds
@@ -46,7 +46,7 @@ class CachePrices:
 
 
 NO_DISCOUNT = CachePrices()
-"""A repeated beginning costs as much as any other."""
+"""A repeated prefix costs as much as other input."""
 
 
 @dataclass(frozen=True, slots=True)

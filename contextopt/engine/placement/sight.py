@@ -1,7 +1,7 @@
-"""The blocks of records that earlier prompts of a conversation brought and the caller still holds.
+"""The blocks of records from earlier prompts of a conversation that the caller still holds.
 
-A new block leaves out what the reader sees already. Passages are compared by their digests, so a log can hold
-what was in sight without a text.
+A new block leaves out what they already show. Passages are compared by their digests, so the log can store
+what was in sight without its text.
 """
 
 import re
@@ -16,8 +16,8 @@ from contextopt.engine.text.tokens import Tokenizer
 
 DIGEST_BYTES = 6
 LEAST_SEEN = 0.2
-"""The share of a record's wanted passages that must be in sight. A larger share sends long records again for
-every question, which costs more and finds nothing more on dialogues (benchmarks, section `cost`).
+"""The share of a record's wanted passages that must be in sight. With a larger share, long records are sent
+again for every question, which costs more and finds nothing more on dialogues (benchmarks, section `cost`).
 """
 # The start of a line up to its notes: "- [note] Title (2026-03-02) #tag", or without the date.
 _FRAME = re.compile(r"- (?:.*?\(\d{4}-\d\d-\d\d\))?[^:\n]*")
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A context that an earlier prompt brought.
+    """The context of an earlier prompt.
 
     It stands after `after_tokens` of history and before a question of `question_tokens`.
     """
@@ -115,11 +115,11 @@ class Sight:
         return sum(one in seen.passages for one in wanted) >= LEAST_SEEN * len(wanted)
 
     def has(self, record: Shown) -> bool:
-        """Return whether the record is in sight at all, with these passages or with others."""
+        """Return whether the record is in sight at all, whatever its passages."""
         return record.id in self.records
 
     def to_json(self, ids: Iterable[int]) -> dict[str, Any]:
-        """Return the part that can matter for these candidates, as plain numbers."""
+        """Return the part that concerns these candidates, as plain numbers."""
         records = [
             [record_id, seen.version, *sorted(seen.passages)]
             for record_id in ids
@@ -138,7 +138,7 @@ NOTHING = Sight()
 
 
 def digests(line: str) -> Iterator[int]:
-    """Yield the digests of the passages in a record's line, or of the line if it has only its title."""
+    """Yield the digests of the passages in a record's line, or of the whole line if it has no notes."""
     frame = _FRAME.match(line)
     notes = line[frame.end() if frame else 0 :].strip(": \n")
     if not notes:

@@ -1,4 +1,4 @@
-"""A conversation played through under a placement: what its prompts cost, and what their readers see."""
+"""Plays a conversation under a placement: what its prompts cost, and which records they show."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A prompt that was played: how the cache divided it, its cost, and the records' lines in sight by id."""
+    """A prompt that was played: its split by the cache, its cost, and the lines in sight by record id."""
 
     split: Split
     cost: float
@@ -41,7 +41,7 @@ def play(
     system_tokens: int,
     answer_tokens: int,
 ) -> Iterator[Played]:
-    """Yield the conversation's prompts, each sent before the cache forgets the last one. History is uncut."""
+    """Yield the conversation's prompts, each sent before the cache expires. History is never cut."""
     conversation = Conversation(system_tokens)
     shown: dict[int, dict[int, str]] = {}
     for number, turn in enumerate(turns):

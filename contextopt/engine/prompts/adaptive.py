@@ -1,11 +1,11 @@
 """The adaptive budget: records enter while the next one is worth its tokens.
 
-A record is worth them while its relevance is at least a share of the best record's. The share is higher where
-the best record matches the question clearly, by all its parts and by its meaning, since little else is needed
-then, and rises with each record. It is lower where records are long, since few of them fit, and for the
-records of a topic, which are alike; and higher for records of no thread, which often answer alone.
-Calibrated on dialogues with short and long messages and on meetings (benchmarks, section `recall`). A space's
-strictness raises or lowers the share, as its question sets suggest.
+A record is worth its tokens while its relevance is at least a share of the best record's. The share rises
+with each record. It is higher if the best record matches the question clearly, by all its parts and by its
+meaning, since little else is needed then, and if records have no neighbours, since one of them often answers
+alone. It is lower if records are long, since few of them fit, and if there is a topic, since its records are
+similarly relevant. Calibrated on dialogues with short and long messages and on meetings (benchmarks, section
+`recall`). A space's strictness raises or lowers the share, as its question sets suggest.
 """
 
 import math
@@ -19,31 +19,29 @@ from contextopt.engine.prompts.selection import Query
 from contextopt.engine.prompts.truncation import Cut
 
 LOW_RELEVANCE = "low_relevance"
-"""Reason for records that fit the budget and are not worth their tokens."""
+"""Reason for records that fit the budget but are not worth their tokens."""
 USUAL_SHARE = 0.41
-"""Share of the best record's relevance, for a match and a length that are usual in dialogues."""
+"""Share of the best record's relevance, for the usual match and length in dialogues."""
 USUAL_MATCH, PER_MATCH = 0.615, 0.4
-"""Usual relevance of the best record, of the most that words, meaning and neighbours can give, and the effect
-of more.
-"""
+"""Usual relevance of the best record, as a share of the highest possible, and the effect of a higher one."""
 PER_SIMILARITY = 0.5
-"""Effect of a best record that is more similar to the question than usual, by its cosine."""
+"""Effect of a higher cosine than usual of the most similar record."""
 USUAL_TOKENS, PER_TOKENS = 45, -0.2
-"""Usual tokens of a record, and the effect of longer ones, for each factor of e."""
+"""Usual tokens of a record, and the effect of each factor of e above it."""
 PER_TOPIC = -0.28
 """Effect of a topic."""
 PER_APART = 0.3
-"""Effect of no neighbours: records of no thread speak for themselves, and often one of them answers."""
+"""Effect of records without neighbours, one of which often answers alone."""
 RISE = 0.7
-"""How much more the last record that fits needs than the first, as a share of what the middle one needs."""
+"""How much more the last record that fits needs than the first, relative to what the middle one needs."""
 LEAST_SHARE, GREATEST_SHARE = 0.2, 0.8
 
 
 def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
-    """Drop the records from the first one on that is not worth its tokens. Pinned records stay.
+    """Cut the ranking at the first unpinned record that is not worth its tokens.
 
-    If no record is about the question, only pinned records stay. Otherwise the most relevant one stays, with
-    all that recency and frequency rank above it.
+    If no record is about the question, only pinned records stay. If some are, the most relevant one stays,
+    with all that are ranked above it by recency and frequency.
     """
     worths = [relevance_of(scored, query, config) for scored in cut.kept]
     needed = least_worths(cut.kept, query, config)
@@ -56,7 +54,7 @@ def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
 
 
 def relevance_of(scored: Scored, query: Query, config: ContextConfig) -> float:
-    """Return the weighted parts that depend on the question, without recency and frequency."""
+    """Return the weighted sum of the parts that depend on the question, without recency and frequency."""
     return weighted_relevance(query.relevant.get(scored.record.id, NOT_RELEVANT), config)
 
 
@@ -88,7 +86,7 @@ def _share(records: Sequence[Scored], query: Query, config: ContextConfig, best:
 
 
 def _more_similar(parts: Sequence[Relevance], usual: float | None) -> float:
-    """Return by how much the most similar record's cosine exceeds the usual one; 0 if either is unknown."""
+    """Return by how much the highest cosine exceeds the usual one; 0 if either is unknown."""
     similar = [part.semantic for part in parts if part.semantic is not None]
     return max(similar) / MAX_PART - usual if similar and usual is not None else 0.0
 

@@ -56,7 +56,7 @@ LEDGER_DROPPED = 100
 IN_SIGHT = "in_sight"
 """Reason for kept records that are not in the text, because an earlier block shows them."""
 NOT_LOADED = "not_loaded"
-"""Reason for counted candidates that the caller did not load although all loaded ones fit."""
+"""Reason for candidates that were counted but not loaded, although all loaded ones fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Records in rank order, their total number, the record limit of the stage, and the day that they share
-    if the header has it.
+    """Records in rank order, their total number, the record limit of the stage, and the day that the header
+    shows instead of their lines.
     """
 
     ranked: list[Scored]
@@ -99,7 +99,7 @@ class _Candidates:
 class _Chosen:
     """The records that fit, rendered and counted, and near-duplicates of higher-ranked records.
 
-    Kept records that are not in `order` are in sight: an earlier block shows them.
+    An earlier block shows kept records that are not in `order`.
     """
 
     cut: Cut
@@ -130,13 +130,13 @@ def assemble(
     query: Query | None = None,
     sight: Sight = NOTHING,
 ) -> Assembled:
-    """Build the context, with proof.
+    """Build the context, with its ledger and certificate.
 
-    Without `counts`, `space.records` are all the space's records. With `counts` they are the best of a larger
-    set that a database filtered and counted: they are filtered again, and the counts are used for the rest.
-    `baseline` holds the space's last records by date, to compare stage 4 with stage 3; without it, they are
+    Without `counts`, `space.records` are all the space's records. With `counts`, they are the best of a
+    larger set that a database filtered and counted; they are filtered again, and the counts cover the rest.
+    `baseline` holds the space's last records by date, for the comparison with stage 3; without it, they are
     taken from `space.records`. Stage 5 ranks by `query`; without one it equals stage 4. The text leaves out
-    what is in `sight`, which still counts towards the budget and adds its own tokens to it.
+    what is in `sight`. Its tokens are added to the budget, and count as used.
 
     Raises:
         BudgetExceeded: system and history leave the response less than its reservation.
@@ -199,7 +199,7 @@ def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
 
 
 def _believe(counts: FilterCounts | None, found: FilterCounts) -> FilterCounts:
-    """Use the database's counts, which may lag behind its rows, but never less than the loaded rows."""
+    """Return the database's counts, but at least the loaded rows, which the counts may lag behind."""
     if counts is None:
         return found
     return FilterCounts(max(counts.filtered, found.filtered), counts.outside_window, counts.deleted)
@@ -223,7 +223,7 @@ def _choose(
     budget_tokens: int,
     room: int,
 ) -> _Chosen:
-    """Choose records of the largest size at which all of them fit, or else of the smallest."""
+    """Render records at the largest size at which all of them fit, or else at the smallest."""
     first, *larger = selections
     chosen = _pack(request, candidates, first(), header, budget_tokens, room)
     for select_larger in larger:
@@ -239,7 +239,7 @@ def _choose(
 def _selections(
     request: _Request, candidates: _Candidates, room_tokens: int
 ) -> Iterator[Callable[[], Selection]]:
-    """Yield the selections to try, the one with the shortest records first."""
+    """Yield the selections to try, those with shorter records first."""
     query, config, tokenizer = request.query, request.config, request.tokenizer
     if config.stage != SEARCH_STAGE or query is None:
         yield partial(Selection, tuple(candidates.ranked))
@@ -267,7 +267,7 @@ def _pack(
     unseen = FittedHeader("", 0, header.is_cut) if sight.has_header(header.text) else header
     while cut.kept:
         fresh = [scored for scored in cut.kept if not sight.shows(scored.record)]
-        # A block of another day may stand between the header that is in sight and lines without their day.
+        # Lines without a date need the header right before them. Another day may follow an earlier header.
         head = header if fresh and candidates.day else unseen
         records = order_records(fresh, request.config.record_order)
         text = join_lines(head.text, records)
@@ -280,7 +280,7 @@ def _pack(
 
 
 def _keep_seen(cut: Cut, sight: Sight) -> Cut:
-    """Keep the records that an earlier block shows although they fell to the budget or the record limit."""
+    """Keep dropped records that an earlier block shows, since they are in the prompt anyway."""
     if not sight.records:
         return cut
     seen = tuple(scored for scored in cut.dropped if sight.has(scored.record))
@@ -294,7 +294,7 @@ def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: To
 
 
 def _wants_more(candidates: _Candidates, chosen: _Chosen, query: Query | None) -> bool:
-    """Return whether candidates or their texts that were not loaded could improve the context."""
+    """Return whether the context could improve with candidates or texts that were not loaded."""
     if candidates.unseen > 0 and not chosen.cut.dropped:
         return True
     if query is None or not query.details:
@@ -306,7 +306,7 @@ def _stage3_budget(config: ContextConfig, sizes: PartSizes) -> int | None:
     try:
         return allocate(config, sizes, stage=LAST_RECORDS_STAGE).context
     except BudgetExceeded:
-        # Possible if stage 3's share, and with it the total, is set below stage 4's.
+        # Stage 3's share may be set below stage 4's, which also lowers the total.
         return None
 
 
@@ -316,7 +316,7 @@ def _render_baseline(
     header: FittedHeader,
     budget_tokens: int | None,
 ) -> _Baseline:
-    """Assemble stage 3 for comparison. Its tokens are the sum of the records' own if that is exact."""
+    """Assemble stage 3 for comparison. If the tokenizer is additive, add up tokens instead of counting."""
     if budget_tokens is None:
         return _Baseline()
     tokenizer = request.tokenizer

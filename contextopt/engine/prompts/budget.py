@@ -15,9 +15,9 @@ def allocate(
 ) -> TokenAllocation:
     """Divide the total. The response always keeps its reservation.
 
-    A size over its share is taken from the context first. The unused part of a share goes to the response,
-    never to the context. `stage` overrides the config's stage. The context includes `carried_tokens` of
-    blocks that earlier prompts brought; they raise the total unless it is set.
+    The excess of a size over its share is taken from the context first. The unused part of a share goes to
+    the response, never to the context. `stage` overrides the config's stage. The context includes
+    `carried_tokens` of blocks from earlier prompts; they raise the total unless it is set.
 
     Raises:
         BudgetExceeded: even an empty context leaves the response less than its reservation.

@@ -32,7 +32,7 @@ MAX_ENCODING_CHARS = 64
 MAX_NOTES_CHARS = 100_000
 MAX_STRICTNESS = Decimal("0.5")
 MIN_RECORD_TOKENS = 64
-"""Size that any record may have, whatever the budget and the settings."""
+"""Every record may take this many tokens, whatever the budget and the settings."""
 
 _WEIGHTS = (
     "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "date_weight", "who_weight",
@@ -45,11 +45,10 @@ class ContextConfig:
     """Settings of one assembly. Sizes are in tokens unless the name says otherwise.
 
     None means "all" for a window, a record limit or the notes, and a quarter of the room for the size of a
-    record. `total_tokens` None means the sum of the parts, so raising one part raises the total. The
-    semantic, lexical, neighbour, date, who and question settings apply to stage 5 only, where the question
-    decides and not the calendar. With an adaptive `budget_mode`, a question's context takes only records that
-    are worth their tokens, within the same budget; `adaptive_strictness`, from -0.5 to 0.5, asks for more
-    relevance than usual, or for less.
+    record. If `total_tokens` is None, the total is the sum of the parts, so raising one part raises it. The
+    semantic, lexical, neighbour, date, who and question settings apply to stage 5 only. With an adaptive
+    `budget_mode`, a question's context takes only records that are worth their tokens, within the same
+    budget. `adaptive_strictness`, from -0.5 to 0.5, requires more relevance than usual, or less if negative.
     """
 
     stage: int = 4

@@ -4,7 +4,7 @@ Two texts are near-duplicates if their three-word shingles overlap by at least n
 fact tells them apart: numbers, versions, identifiers and negations must be the same. Texts under eight words
 must be identical word by word.
 
-Commits of one source whose titles differ in numbers alone ("Bump the group with 3 updates") repeat the newest
+Commits of one source whose titles differ only in numbers ("Bump the group with 3 updates") repeat the newest
 of them, unless the question names such a number.
 
 Source: Broder 1997, On the resemblance and containment of documents (shingles, resemblance).
@@ -22,7 +22,7 @@ RESEMBLANCE = 0.9
 SHINGLE_WORDS = 3
 MIN_WORDS = 8
 MAX_CHARS = 20_000
-"""Only this many characters of longer texts are compared, and the length."""
+"""Longer texts are compared by this many characters and their length."""
 
 COMMIT = "commit"
 """Type of the records whose titles are compared without their numbers."""
@@ -40,7 +40,7 @@ type Shingles = frozenset[tuple[str, ...]]
 
 
 class Commit(NamedTuple):
-    """The record of a commit, as far as repetitions are concerned."""
+    """The fields of a commit's record that decide whether it repeats another."""
 
     id: int
     source: str
@@ -56,8 +56,8 @@ def numbers_in(text: str) -> frozenset[str]:
 def newer_commits(commits: Iterable[Commit], asked: Collection[str]) -> dict[int, int]:
     """Map each commit that a newer one repeats to the newest.
 
-    Two commits of one source repeat each other if their titles differ in numbers alone. A commit with a
-    number in `asked`, the numbers of the question, repeats none.
+    Two commits of one source repeat each other if their titles differ only in numbers. A commit with a number
+    in `asked`, the numbers of the question, is never a repetition.
     """
     groups: dict[tuple[str, str], list[Commit]] = {}
     for commit in commits:
@@ -87,9 +87,9 @@ class SeenTexts:
         self._shingles: dict[int, Shingles] = {}
 
     def admit(self, text_id: int, text: str, *, always: bool = False) -> int | None:
-        """Admit the text and return None, or return the first admitted one that it nearly repeats.
+        """Admit the text and return None, or return the id of the first admitted text that it nearly repeats.
 
-        With `always` it is admitted in any case.
+        With `always` it is admitted even if it repeats one.
         """
         words = _words(text)
         shingles = _shingles(words)

@@ -1,8 +1,7 @@
-"""Find what a question names: days, and one person.
+"""Find the days and the person that a question names.
 
-Records from the days that the question names get the whole `date` part of the score. Records from the ten
-days after them get less with each day, since people tell of a day later. Records by the person get the whole
-`who` part.
+Records from these days get the whole `date` part of the score. Records from the ten days after them get less
+with each day, since people talk about a day afterwards. Records by the person get the whole `who` part.
 """
 
 import re
@@ -33,13 +32,13 @@ _ABOUT_TALK = re.compile(
     )(?!\w)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Words about the talk itself, English and Norwegian."""
+"""Words about the conversation itself, English and Norwegian."""
 _CONTENT = re.compile(
     r"\b(?!(?:what|when|where|which|whom|whose|does|were|have|with|that|they|their|this|about|from"
     r"|hvem|hvor|hvilke[nt]?|disse|dette|deres|over|under)\b)\w{4}",
     re.IGNORECASE,
 )
-"""The beginning of a word that a question can be about."""
+"""The first letters of a word that can be the subject of a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +54,9 @@ class Mentions:
         return cls(question, named_spans(question, now.astimezone(zone).date()), zone)
 
     def range(self) -> DateRange | None:
-        """Return the moments from the first named day to the last one that counts.
+        """Return the range from the first named day to the last one that counts.
 
-        Return None if no day is named, or so many that they tell few records apart.
+        Return None if no day is named, or if the range is too long to tell records apart.
         """
         firsts = [span.first for span in self.spans if span.first is not None]
         if not self.spans or len(firsts) < len(self.spans):
@@ -84,9 +83,9 @@ class Mentions:
 
 
 def named_person(question: str, names: Iterable[str]) -> str | None:
-    """Return the one of the names that the question has as whole words; None if it has none or several.
+    """Return the only name that the question contains as whole words; None if there are none or several.
 
-    A name inside a longer one that the question also has does not count.
+    A name inside a longer one that the question also contains does not count.
     """
     text = question.casefold()
     known = {name for name in map(_folded, names) if name and name in text}
@@ -103,10 +102,10 @@ def without_names(question: str, names: Iterable[str]) -> str:
 
 
 def subject_of(question: str) -> str:
-    """Return the question without the words about the talk itself, such as "summarize the discussion".
+    """Return the question without words about the conversation itself, such as "summarize the discussion".
 
-    Hardly anybody says them in the discussion, so they lead to other places. If nothing is left to look for,
-    return the whole question.
+    Such words rarely occur in the discussion, so they would find other records. If nothing is left to look
+    for, return the whole question.
     """
     subject = " ".join(_ABOUT_TALK.sub(" ", question).split())
     return subject if _CONTENT.search(subject) else question
@@ -122,9 +121,9 @@ def add_mentions(
     dates: Mapping[int, datetime],
     people: Mapping[int, tuple[str, ...]],
 ) -> dict[int, Relevance]:
-    """Return the relevances with the parts for what the question names.
+    """Return the relevances with the parts `date` and `who`.
 
-    `dates` and `people` are those of the candidates by id; a record may have several names.
+    `dates` and `people` are those of the candidates by id. A record may have several people.
     """
     person = named_person(mentions.question, {name for names in people.values() for name in names})
     by_person = {record_id for record_id, names in people.items() if person and person in map(_folded, names)}

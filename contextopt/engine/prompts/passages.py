@@ -1,8 +1,7 @@
 """Select the best passages of a long text for a question, in the text's order.
 
-A text is split at the ends of sentences and lines, and overlong runs at blanks. Passages are chosen by how
-many of the question's terms they contain, where terms that are rare in this text count more; then from the
-start.
+A text is split at the ends of sentences and lines, and overlong runs at blanks. Passages with the question's
+terms are chosen first; terms that are rare in this text count more. Then others follow from the start.
 """
 
 import math
@@ -34,7 +33,7 @@ class RatedText:
     query: Collection[str]
 
     def excerpt(self, max_chars: int) -> str:
-        """Return at most `max_chars` characters as one line, "…" marking omissions.
+        """Return at most `max_chars` characters as one line, with "…" for omissions.
 
         If the text has no term of the query, its beginning is returned. A text that fits is returned whole,
         with its blanks unchanged.

@@ -7,7 +7,7 @@ for records from the part of a long conversation that is about the question (see
 an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
 
 Measured on dialogues (benchmarks, section `recall`): a weighted sum of the parts finds more at every budget
-than reciprocal rank fusion, and the neighbour of a match often holds the answer. A short record says little
+than reciprocal rank fusion, and a neighbour of a match often contains the answer. A short record says little
 by itself, so its surroundings count more.
 """
 
@@ -110,10 +110,9 @@ def rate_neighbours(
     """Return the relevances, with the `neighbour` part of the records along the threads.
 
     `threads` are runs of ids that are neighbours in a thread, in its order, each id once; `sizes` are the
-    tokens of their notes. Two things count, by the length of the record: how well it fits next to a match,
-    and how relevant its surroundings are as a passage of their own. The shorter the record, the more the
-    passage counts. A record that is longer than the config's record size takes less from a match, since it
-    speaks for itself: at twice the size, half.
+    tokens of their notes. The part combines the matches beside a record and the relevance of its surroundings
+    as a passage. The shorter the record, the more the passage counts. For a record longer than the config's
+    record size, the matches beside it count less: at twice the size, half.
     """
     runs = _Runs.of(threads, relevant, sizes)
     short = SHORT_TOKENS / (runs.sizes + SHORT_TOKENS)
@@ -167,10 +166,10 @@ class _Runs:
     def passages(self, config: ContextConfig) -> Floats:
         """Return how relevant the surroundings of each record are, itself included, 0 to 10.
 
-        The words are the sum of the lexical parts, and the best passage by words has 10. The meaning is the
-        mean of the semantic parts by length.
+        By words, it is the sum of the lexical parts, scaled so that the best passage has 10. By meaning, it
+        is the mean of the semantic parts, weighted by length.
         """
-        # Integers, so that the sum of a part of a run is exact.
+        # Integers, so that differences of the running sums are exact.
         lengths = np.maximum(1, self.sizes)
         begins = _sums(lengths)
         words = _sums((self.lexical * PART_SCALE).astype(np.int64))
@@ -187,7 +186,7 @@ class _Runs:
         end = first + 1
         for step in range(1, NEIGHBOUR_REACH + 1):
             is_one_thread = self.threads[step:] == self.threads[:-step]
-            # From the end of the one to the beginning of the other, whichever is in the middle.
+            # Tokens between the end of the earlier record and the beginning of the later one.
             is_near = begins[step:-1] - begins[1:-step] < PASSAGE_TOKENS / 2
             first[step:] -= is_one_thread & is_near
             end[:-step] += is_one_thread & is_near
@@ -212,7 +211,7 @@ def _own(semantic: Floats, lexical: Floats, config: ContextConfig) -> Floats:
 
 
 def _fits(sizes: Integers, record_tokens: int | None) -> Floats:
-    """Return the share of each record's text that the size allows to show, from 0 to 1."""
+    """Return the share of each record's text that fits into the record size, from 0 to 1."""
     if record_tokens is None:
         return np.ones(len(sizes))
     return record_tokens / np.maximum(record_tokens, sizes)
@@ -224,7 +223,7 @@ def weighted_relevance(relevance: Relevance, config: ContextConfig) -> float:
 
 
 def topic_weight(config: ContextConfig) -> Decimal:
-    """Return the weight of the topic: that of meaning and words, times what neighbours count."""
+    """Return the weight of the topic: that of meaning and words, times the neighbour share and a constant."""
     return TOPIC_WEIGHT * config.neighbour_share * (config.semantic_weight + config.lexical_weight)
 
 
@@ -245,7 +244,7 @@ def rank_by_query(
     now: datetime,
     config: ContextConfig,
 ) -> list[Scored]:
-    """Sort best first, as `scoring.rank` does, by the score with relevance.
+    """Sort best first, like `scoring.rank`, by the score that includes relevance.
 
     At the greatest weights a score is below 5.5e18, inside a 64-bit integer.
     """

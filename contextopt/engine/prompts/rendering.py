@@ -10,7 +10,7 @@
 
 A record is always one line, so it cannot imitate a second record or the header.
 
-In a context for a question, messages that are all of one day go without their date, and the header has it.
+In a context for a question, if all records are messages of one day, the header has their date instead.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +50,7 @@ def summary_line(title: str, type: str, date: datetime, tags: Iterable[str], not
 
 
 def line_start(title: str, type: str, date: datetime, tags: Iterable[str], *, has_date: bool = True) -> str:
-    """Return a record's line up to its excerpt; see `summary_line`. Without a date, the header has it."""
+    """Return a record's line up to its excerpt; see `summary_line`. The date may be in the header instead."""
     shown_type = flatten_to(type, TYPE_CHARS)
     bracket = f"[{shown_type}] " if shown_type else ""
     shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
@@ -63,8 +63,8 @@ def question_start(
 ) -> str:
     """Return a record's line in a context for a question, up to its excerpt; see `line_start`.
 
-    A message goes without its type: a name before a text says as much, and most messages are short. One whose
-    title has a bracket keeps it, so that the title cannot pose as another type.
+    The type of a message is left out, since a name before a text is clear and most messages are short. If the
+    title has a bracket, the type stays, so that the title cannot pose as another type.
     """
     is_clear = type == MESSAGE and "[" not in title
     return line_start(title, "" if is_clear else type, date, tags, has_date=has_date)
@@ -103,7 +103,7 @@ def header_parts(space: SpaceContext) -> Header:
 
 
 def header(space: SpaceContext, day: date | None = None) -> str:
-    """Return the space's lines, each ending in a line break, and then the day of all records if given."""
+    """Return the space's lines, each ending in a line break, and the day of all records if given."""
     return f"{header_parts(space)}{_day_line(day) if day else ''}"
 
 
@@ -138,7 +138,7 @@ def fit_header(space: SpaceContext, budget_tokens: int, tokenizer: Tokenizer) ->
 
 
 def add_day(fitted: FittedHeader, day: date, budget_tokens: int, tokenizer: Tokenizer) -> FittedHeader:
-    """Return the header with the day of all records. Where it does not fit, it is left out as a cut."""
+    """Return the header with the day of all records, or as cut if the day does not fit."""
     text = fitted.text + _day_line(day)
     tokens = tokenizer.count(text)
     if fitted.is_cut or tokens > budget_tokens:

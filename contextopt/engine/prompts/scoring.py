@@ -1,8 +1,8 @@
 """The score of a record as an exact integer.
 
-Floats break exact ties: with the default weights nine days of age equal seven views, yet in binary the two
-sums often differ in the last bit. So scores are computed in whole microseconds and thousandths of a weight,
-and only displayed as decimals.
+Floats would break exact ties: with the default weights, nine days of age equal seven views, but in binary the
+two sums often differ in the last bit. So scores are computed in whole microseconds and thousandths of a
+weight, and only displayed as decimals.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 """Prepare the ranking of stage 5 for the budget: extend notes and remove near-duplicates.
 
-A long record is offered as its best passages. The limit is the same for all records and known before any of
-them is taken, so a long record can neither empty the context nor fill it. It doubles as long as all records
-fit.
+A long record is offered as its best passages. All records have the same limit, which is set before any of
+them is taken, so a long record can neither empty the context nor fill it. The limit doubles as long as all
+records fit.
 """
 
 import re
@@ -21,7 +21,7 @@ from contextopt.engine.prompts.values import RecordSummary
 from contextopt.engine.text.tokens import Tokenizer
 
 DUPLICATE_OF = "duplicate_of"
-# A day as lines have it.
+# A date in the form that lines have.
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 LARGEST_SHARE = 4
 """A record takes at most this fraction of the room (one part in this many), if all fit."""
@@ -30,9 +30,9 @@ FIRST_SHARE = 6
 SMALLEST_SHARE = 64
 """A record may always take this fraction of the room (one part in this many)."""
 LEAST_CHARS_PER_TOKEN, MOST_CHARS_PER_TOKEN = 3, 6
-"""Notes are tried with a number of characters per token within these bounds; prose has about four."""
+"""Bounds for the estimated characters per token of notes; prose has about four."""
 NOTES_PER_SUMMARY = 1.2
-"""Notes have about this many times as many characters per token as the summary with its names and date."""
+"""Characters per token of notes, relative to those of the summary, which has names and a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RecordDetail:
 
 
 class _Draft(NamedTuple):
-    """All that a record's line depends on, for one question."""
+    """Everything that a record's line depends on, for one question."""
 
     record_id: int
     notes_chars: int
@@ -61,9 +61,9 @@ class _Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """Rated notes by record id, and lines, kept for further selections for the same question.
+    """Rated notes by record id, and rendered lines, kept for further selections for the same question.
 
-    A line has the characters of notes that it may show at most.
+    Each line comes with the most characters of notes that it may show.
     """
 
     texts: dict[int, RatedText] = field(default_factory=dict)
@@ -76,8 +76,8 @@ class Query:
 
     A record without relevance is ranked by recency and frequency only. A record without detail is rendered as
     its summary. `is_relevant` is False if no record seems to be about the question. `numbers` are those that
-    the question names. `usual_similarity` is the cosine that the best record usually has with this encoder;
-    None if that is not known.
+    the question names. `usual_similarity` is the usual cosine of the best record with this encoder, None if
+    unknown.
     """
 
     terms: frozenset[str]
@@ -116,9 +116,9 @@ def record_limits(config: ContextConfig, room_tokens: int) -> Iterator[int]:
 
 
 def shared_day(ranked: Sequence[Scored], query: Query) -> date | None:
-    """Return the day of all candidates (UTC) if each is a message of that day. Then the header has it.
+    """Return the day (UTC) for the header if all candidates are messages of that day.
 
-    A title with a day of its own could pose as a message of that day.
+    Return None if a title contains a date, since it could pose as a message of that day.
     """
     days: set[date] = set()
     for record, _ in ranked:
@@ -142,8 +142,8 @@ def select(
 ) -> Selection:
     """Render the candidates for a question and remove those that repeat a better one.
 
-    A pinned record stays even if it repeats another. Records after the room is full stay unchanged. Without
-    dates, the header has the day of all.
+    A pinned record stays even if it repeats another. Once the room is full, further records are left
+    unchanged. Without `has_dates`, the header shows the day of all.
     """
     seen, newer, drafts = SeenTexts(), _newer_commits(ranked, query), query.drafts
     lines: list[Scored] = []
@@ -199,8 +199,8 @@ def _enlarged(
     limit_tokens: int,
     tokenizer: Tokenizer,
 ) -> tuple[RecordSummary, int]:
-    """Return the record with as much of its notes as wanted and as the limit allows, and how many characters
-    that is at most. Its line begins with `start`.
+    """Return the record with as much of its notes as is wanted and fits the limit, and the most characters of
+    notes that it may show. Its line begins with `start`.
     """
     likely = NOTES_PER_SUMMARY * len(record.line) / record.tokens
     per_token = max(LEAST_CHARS_PER_TOKEN, min(likely, MOST_CHARS_PER_TOKEN))

@@ -1,9 +1,9 @@
 """Find the part of a long conversation that a question is about.
 
-A meeting of hundreds of turns covers one topic after the other, and a question about one of them is answered
-by many turns that do not match it by themselves. So where the matches lie dense, all records count. Short
-conversations are about one thing, and there the match itself is the answer: an episode counts only if its
-matches lie far apart.
+A meeting of hundreds of turns covers one topic after another, and a question about one of them is answered by
+many turns that do not match it by themselves. So where matches are dense, all records count. A short
+conversation is about one thing, and there the match itself is the answer, so an episode counts only if its
+matches span many records.
 
 An episode is a part of a thread without a break between the records that match. Measured on meetings
 (benchmarks, section `recall`); other dialogues have no episodes that long.
@@ -22,14 +22,14 @@ from contextopt.engine.prompts.relevance import NOT_RELEVANT, Floats, Relevance
 from contextopt.engine.prompts.scoring import MAX_PART
 
 MATCHES_MAX = 120
-"""Only so many of the best matches count, each by how much it exceeds the next one."""
+"""Only this many of the best matches count, each by how much it exceeds the next best one after them."""
 BREAK = timedelta(hours=1)
-"""After a longer pause, something else begins."""
+"""A longer pause begins a new episode."""
 SHORT_EPISODE, LONG_EPISODE = 60, 120
-"""An episode of the first length does not count, one of the second counts fully. In records."""
+"""In records: an episode of the first length does not count, one of the second counts fully."""
 TOPIC_RECORDS, TOPIC_TOKENS = 24, 600
-"""A match counts for the records around it, by the normal distribution with this deviation, in records; less
-if so many records have more tokens.
+"""A match counts for the records around it by a normal distribution. Its deviation is this many records, or
+as many as have this many tokens if those are fewer.
 """
 
 
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Episode:
-    """The matches of an episode: their positions, and how relevant they are."""
+    """The matches of an episode: their positions and their relevance."""
 
     thread: str
     first: datetime
@@ -82,21 +82,21 @@ class _Episode:
 
 
 class Topics:
-    """The long episodes in which a question was matched."""
+    """The long episodes with matches for a question."""
 
     def __init__(self, own: Mapping[int, float], places: Mapping[int, Place]) -> None:
-        """Take the relevance of each match by itself. Matches without a place belong to no episode."""
+        """Find the episodes. `own` is each match's own relevance; matches without a place are ignored."""
         members = [(places[row], value) for row, value in _excess(own) if row in places]
         self._episodes = list(_long_episodes(members))
         densest = [float(each.density(each.positions).max()) for each in self._episodes]
         self._most = max(densest, default=0.0)
 
     def __bool__(self) -> bool:
-        """Return whether there is any."""
+        """Return whether there are any."""
         return bool(self._episodes)
 
     def parts(self, places: Mapping[int, Place]) -> dict[int, float]:
-        """Return the part of the records in the episodes, 0 to 10. Where matches are densest it is 10."""
+        """Return the part of the records in the episodes, 0 to 10, highest where matches are densest."""
         found: dict[int, float] = {}
         for episode in self._episodes:
             held = [row for row, place in places.items() if episode.holds(place)]
@@ -114,7 +114,7 @@ class Topics:
 
 
 def _excess(own: Mapping[int, float]) -> Iterator[tuple[int, float]]:
-    """Yield the best matches with how much each exceeds the best one that does not count."""
+    """Yield the best matches, each with its excess over the best match that does not count."""
     ranked = sorted(own.items(), key=lambda match: (-match[1], match[0]))
     least = ranked[min(MATCHES_MAX, len(ranked) - 1)][1] if ranked else 0.0
     yield from ((row, value - least) for row, value in ranked if value > least)
@@ -129,7 +129,7 @@ def _long_episodes(members: Iterable[tuple[Place, float]]) -> Iterator[_Episode]
 
 
 def _without_breaks(thread: Iterable[tuple[Place, float]]) -> Iterator[list[tuple[Place, float]]]:
-    """Yield the parts of a thread's matches between which there is a break."""
+    """Split a thread's matches at breaks."""
     episode: list[tuple[Place, float]] = []
     for member in thread:
         if episode and abs(member[0].date - episode[-1][0].date) > BREAK:

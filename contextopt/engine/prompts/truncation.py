@@ -25,8 +25,8 @@ class Cut:
 def truncate(ranked: Sequence[Scored], budget_tokens: int, max_records: int | None) -> Cut:
     """Take records in order while the next one fits, and stop at the first that does not.
 
-    A later, smaller one is never taken instead, so no dropped record outranks a kept one. Pinned records
-    count like all others. `budget_tokens` is the room for records only.
+    A smaller one further down is never taken instead, so no dropped record outranks a kept one. Pinned
+    records count like all others. `budget_tokens` is the room for records only.
     """
     used = 0
     for position, scored in enumerate(ranked):

@@ -158,7 +158,7 @@ class FilterCounts:
 
 @dataclass(frozen=True, slots=True)
 class PartSizes:
-    """The tokens of the caller's system and history. One that is not given takes its whole share."""
+    """The tokens of the caller's system and history. None stands for the whole share."""
 
     system: int | None = None
     history: int | None = None
@@ -189,9 +189,9 @@ class TokenAllocation:
 class LedgerEntry(NamedTuple):
     """One candidate and its outcome. A kept one may have the reason `in_sight`: an earlier block shows it.
 
-    A named tuple, since an assembly creates over a hundred of them and a frozen dataclass takes four times as
-    long. `parts` are the unweighted parts of the score, each 0 to 10. `reason` is empty if the record was
-    kept. Stage 3 does not score: its score is 0 and it has no parts.
+    A named tuple, since an assembly creates over a hundred, and a frozen dataclass takes four times as long.
+    `parts` are the unweighted parts of the score, each 0 to 10. `reason` is empty if the record was kept.
+    Stage 3 does not score: its score is 0 and it has no parts.
     """
 
     id: int
@@ -265,10 +265,9 @@ class Assembled:
 
     `order` holds the ids as rendered. `ledger` lists all kept records and the best hundred dropped ones in
     rank order. `baseline_text` is the text of stage 3 (stages 4 and 5). `wants_more_candidates` means that
-    the caller loaded too few: every given record was taken although it counted more, or one was taken without
-    the texts that the question's others have. With an adaptive budget, `fixed_tokens` is the size of the same
-    context with a fixed one. `day` is the day of all candidates if their lines go without
-    it, because the header has it.
+    the caller loaded too few: all loaded records were kept although more were counted, or a kept record lacks
+    the texts that others have. With an adaptive budget, `fixed_tokens` is the size of the same context with a
+    fixed one. `day` is the day of all candidates if the header shows it instead of their lines.
     """
 
     text: str

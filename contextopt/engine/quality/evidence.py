@@ -16,7 +16,7 @@ from contextopt.engine.text.lexical import distinct_terms
 from contextopt.engine.text.tokens import Tokenizer
 
 LEAST_SHOWN = 0.5
-"""The least share of the answer's words in a record's notes that its line must show."""
+"""The share of the answer's words in a record's notes that its line must show."""
 _STOP_WORDS = """
 a about after all also an and any are as at be because been before being both but by can could did do does
 doing down during each few for from further had has have having he her here hers him his how i if in into is

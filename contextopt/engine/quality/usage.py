@@ -1,4 +1,4 @@
-"""Estimates which records of a context an answer used, from the words that only the two share.
+"""Estimates which records of a context an answer used, from the words that they share.
 
 A word counts if the answer and the record have it and the question does not. Rare words, numbers and names
 count more. Long records share more words by chance, so their sums are damped. This is an estimate: an answer

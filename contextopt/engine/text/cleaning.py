@@ -24,12 +24,12 @@ _GRAPHEME = regex.compile(r"\X")
 _OTHER_BLANK = regex.compile(r"[^\S ]")
 _WIDE_GAP = regex.compile(" {3,}")
 
-# Characters that a limit reads first, and at most. Text beyond the second counts as cut off, so the summary
-# of a megabyte of notes costs no more than that of a page.
+# Multiples of a limit: the characters read first, and the most that are read. Text beyond the second counts
+# as cut off, so summarising a megabyte of notes costs no more than a page.
 _FIRST_LOOK = 3
 _LAST_LOOK = 64
 
-# No character below joins its neighbour into one grapheme, so there is always a boundary between two of them.
+# No character below this forms a grapheme with its neighbour, so there is a boundary between any two of them.
 _FIRST_JOINING = "\u0300"
 
 

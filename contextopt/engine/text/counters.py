@@ -89,10 +89,10 @@ class HeuristicCounter:
 
 
 def get_counter(name: str, encoding: str) -> Counter:
-    """Return the counter of that name, for one request. `encoding` selects the real tokenizer.
+    """Return the counter of that name, for one request. `encoding` selects the tokenizer.
 
     Raises:
-        InvalidValue: neither "tokenizer" nor "heuristic".
+        InvalidValue: the name is neither "tokenizer" nor "heuristic".
         UnknownEncoding: the tokenizer is not available.
     """
     check_choice("counter", name, COUNTERS)

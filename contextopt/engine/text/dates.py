@@ -82,7 +82,7 @@ _FROM = r"(?P<from>\d{1,2})"
 _YEAR = r"(?P<year>(?:19|20)\d\d)(?!\d|[.,]\d)"
 _LAST = r"(?:last|previous|past|forrige|sist|siste)"
 _THIS = r"(?:this|denne|dette|inneværende)"
-# A preposition, without which a name alone is no date.
+# A preposition. Without one, a name by itself is not a date.
 _IN = (
     r"(?<=\b(?:in|of|during|since|from|until|till|by|before|after|between|and|to|this|last|early|mid|late|i|"
     r"fra|siden|til|før|etter|innen|mellom|og|forrige|sist|tidlig|midten av|slutten av)[\s-]+)"
@@ -166,7 +166,7 @@ def _days_ago(count: int) -> _Read:
     return lambda _found, today: around(today, "day", count)
 
 
-# The more specific come first: text that one pattern has read is hidden from the next.
+# The more specific come first, because text that a pattern has matched is hidden from later ones.
 _PATTERNS: tuple[tuple[regex.Pattern[str], _Read], ...] = tuple(
     (regex.compile(pattern), read)
     for pattern, read in (
@@ -232,7 +232,7 @@ def _read(text: str, today: date) -> Iterator[_Found]:
 
 
 def _join(text: str, found: list[_Found], today: date) -> Iterator[DateSpan]:
-    """Join "between … and …", and open the spans after "since" and "before"."""
+    """Join "between … and …", and extend the spans after "since" and "before"."""
     rest = iter(zip_longest(found, found[1:]))
     for one, following in rest:
         before = text[: one.start]
@@ -248,7 +248,7 @@ def _join(text: str, found: list[_Found], today: date) -> Iterator[DateSpan]:
 
 
 def _between(one: DateSpan, other: DateSpan) -> DateSpan:
-    """Return the days from one span to the other. A first without a year is the latest before the other."""
+    """Return the days from one span to the other. If the first is later, use its latest day before that."""
     first = one.first
     if first is not None and first > other.last:
         earlier = latest_day(first.month, first.day, other.last)

@@ -25,7 +25,7 @@ class DateSpan:
 
 
 def day_of(year: int, month: int, day: int) -> DateSpan | None:
-    """Return one day; None if the calendar lacks it."""
+    """Return one day; None if it is not in the calendar."""
     try:
         only = date(year, month, day)
     except ValueError:
@@ -34,7 +34,7 @@ def day_of(year: int, month: int, day: int) -> DateSpan | None:
 
 
 def month_of(year: int, month: int, months: int = 1) -> DateSpan | None:
-    """Return that many months from the given one; None outside the years 1 to 9999."""
+    """Return this many months, from the given one on; None outside the years 1 to 9999."""
     last_year, last_month = add_months(year, month, months - 1)
     if not (year >= 1 and last_year <= date.max.year and 1 <= month <= MONTHS):
         return None
@@ -43,7 +43,7 @@ def month_of(year: int, month: int, months: int = 1) -> DateSpan | None:
 
 
 def add_months(year: int, month: int, months: int) -> tuple[int, int]:
-    """Return the year and month that many months later, or earlier if below zero."""
+    """Return the year and month this many months later, or earlier if negative."""
     years, rest = divmod(month - 1 + months, MONTHS)
     return year + years, rest + 1
 
@@ -62,7 +62,7 @@ def latest_day(month: int, day: int, today: date) -> DateSpan | None:
 
 
 def latest_months(month: int, today: date, months: int = 1) -> DateSpan | None:
-    """Return the latest such months that have begun by today."""
+    """Return the latest period of these months that has begun by today."""
     year = today.year if month <= today.month else today.year - 1
     return month_of(year, month, months)
 
@@ -84,7 +84,7 @@ def around(today: date, unit: str, count: int) -> DateSpan | None:
 
 
 def shifted(day: date, unit: str, count: int) -> date | None:
-    """Return the day that many units later, or earlier if below zero; None outside the calendar."""
+    """Return the day this many units later, or earlier if negative; None outside the calendar."""
     try:
         if unit in {"day", "week"}:
             return day + timedelta(days=count * (WEEK_DAYS if unit == "week" else 1))

@@ -17,7 +17,7 @@ _UNIT = (
     "sekunder|minutter|timer|dager|uker|måneder|år|rader|ganger"
 )
 _CAPITAL = "[A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]"
-# A name hardly ever begins between two letters, so most forms are not tried there.
+# Names rarely begin between two letters, so most forms are not tried there.
 _BEGIN = rf"(?:(?<![{_LETTER}])|(?=[^{_LETTER}]|https?://|[\w.+-]{{64}}@))"
 _ENTITY = re.compile(
     rf"""
@@ -62,7 +62,7 @@ one two three four five six seven eight nine ten eleven twelve twenty thirty for
 eighty ninety hundred
 """
 _NAMELESS = frozenset(_NAMELESS_WORDS.split())
-"""Words that name nothing even if they are capitalised in mid-sentence, as in transcripts."""
+"""Words that are not names even if they are capitalised in mid-sentence, as in transcripts."""
 
 
 class Entity(NamedTuple):

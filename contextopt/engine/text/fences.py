@@ -29,10 +29,10 @@ _LETTERS = frozenset("".join(_WORDS))
 _LOOK_AHEAD = 24
 
 # The form in which a line is matched: "[" for every opening bracket, lower-case letters, "/", "0" for other
-# letters and digits, " " for everything else. If a character reads as several, all but the first are in upper
-# case.
+# letters and digits, " " for everything else. If a character stands for several, all but the first are in
+# upper case.
 _BRACKET, _OTHER, _OTHERS, _BLANK = "[", "0", "Z", " "
-# Characters that are neither letters nor digits do not stop a reader from seeing the word.
+# Readers recognise a word in spite of characters between its letters that are neither letters nor digits.
 _GAP = rf"[ \[]{{0,{_LOOK_AHEAD}}}+"
 _SPELLED = (_GAP.join([word[0], *(f"[{c}{c.upper()}]" for c in word[1:])]) for word in _WORDS)
 # Match brackets without a word too, so that none is examined twice.
@@ -41,7 +41,7 @@ _READINGS_MAX = 200_000
 
 
 class _Readings(dict[int, str]):
-    """How characters are read, computed when each first occurs."""
+    """The reading of each character, computed when it first occurs."""
 
     def __missing__(self, code: int) -> str:
         reading = _read(chr(code))
@@ -85,7 +85,7 @@ def quieten(line: str) -> str:
 
 
 def _marker_places(line: str) -> Iterator[int]:
-    """Yield the places of brackets of any script before a marker's word, whatever lies hidden between them.
+    """Yield the places of brackets of any script before a marker's word, whatever characters lie between.
 
     One pass over the line.
     """
@@ -121,5 +121,5 @@ def _read(character: str) -> str:
 def _is_bracket(character: str) -> bool:
     if character.isascii():
         return character == "["
-    # Any opening punctuation of another script looks like a bracket to someone.
+    # Any opening punctuation of another script can look like a bracket.
     return unicodedata.category(character) == "Ps"

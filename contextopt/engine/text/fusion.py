@@ -7,7 +7,7 @@ from contextopt.engine.text.errors import InvalidValue
 
 RRF_K = 2
 """Dampens the difference between the first ranks. Cormack, Clarke and Büttcher, SIGIR 2009, use 60 for many
-rankings; with two, results of one ranking would be lost among results of both.
+rankings. With two rankings, 60 would place good results of one below all results of both.
 """
 WORDS_WEIGHT = 1.5
 """Weight of a rank by words relative to one by meaning. Both constants are measured on known-item searches
@@ -32,7 +32,7 @@ class Fused[Key](NamedTuple):
 def reciprocal_rank[Key: (int, tuple[str, int])](
     lexical: Mapping[Key, float], vector: Mapping[Key, float]
 ) -> list[Fused[Key]]:
-    """Fuse by rank, so that neither scale matters: words give 1.5 / (2 + rank), meaning 1 / (2 + rank).
+    """Fuse by rank, so that the scales do not matter: words give 1.5 / (2 + rank), meaning 1 / (2 + rank).
 
     Both map ids to scores, higher is better; equal scores share a rank. The result is ordered by score, then
     by lexical score, cosine and id, independent of the order of the mappings.

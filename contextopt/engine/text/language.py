@@ -6,10 +6,10 @@ from typing import Literal
 type LanguageCode = Literal["en", "no"]
 
 READ_MAX = 400
-"""Only the first sentences are needed."""
+"""Only this many characters of each text are read, since the first sentences are enough."""
 
 _WORD = re.compile(r"[^\W\d_]+")
-# Words that both languages share (for, i, at, over, under, den, her, men, far) tell nothing.
+# Words that both languages have (for, i, at, over, under, den, her, men, far) are left out.
 _ENGLISH_WORDS = """
 the of and to is are was were with that this it its from by on as be been has have had not or an which will
 would when after before they we you he she there their than then into should could can do does did if but no

@@ -1,9 +1,9 @@
 """Words of prose, code and paths, and their BM25 weight in a collection.
 
 An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" match. Whole
-identifiers can be counted beside them: the first two are one, the third is none. English plural and verb
-endings are removed, so "signals" finds `signal`. Scripts without blanks between words
-(Chinese, Japanese, Korean) are split into pairs of neighbouring characters.
+identifiers can be counted too: the first two are the same one, the third is none. English plural and verb
+endings are removed, so "signals" finds `signal`. Scripts without blanks between words (Chinese, Japanese,
+Korean) are split into pairs of neighbouring characters.
 
 Source: Robertson and Zaragoza 2009, The Probabilistic Relevance Framework: BM25 and Beyond, equation 3.15,
 with the idf of Lucene, which is never negative.
@@ -25,7 +25,9 @@ from contextopt.engine.text.errors import InvalidValue
 MAX_WORD_CHARS = 80
 """Longer runs are hashes, encoded data or minified code, not words that anyone searches for."""
 BODY_TERMS = 25
-"""More terms than this below a title are a long text, such as an issue's. Most of them miss its subject."""
+"""A text with more terms than this below its title, such as an issue, counts as long. Most of its terms are
+not about its subject.
+"""
 
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -47,7 +49,7 @@ def terms(text: str) -> Counter[str]:
 
 
 def terms_and_identifiers(text: str) -> tuple[Counter[str], Counter[str]]:
-    """Count the terms, and the identifiers of several parts, each as a whole; the text is read once."""
+    """Count the terms, and the whole identifiers of several parts. The text is read once."""
     words = Counter(words_of(text))
     return _count_terms(words), _count_identifiers(words)
 
@@ -71,8 +73,8 @@ def _count_identifiers(words: Mapping[str, int]) -> Counter[str]:
 def weigh_task(task: str, title: float = 1.0) -> tuple[dict[str, float], dict[str, float]]:
     """Return the terms and the whole identifiers of a task, each with its weight.
 
-    The weight is 1 + ln(count), and `title` more in the first line. If that is a title, and the text below
-    has more than `BODY_TERMS` other terms, theirs shrinks: together they weigh as much as about that many.
+    The weight is 1 + ln(count), plus `title` for terms in the first line. If that line is a title and more
+    than `BODY_TERMS` other terms follow, their weights shrink, so that they sum to about that many terms.
     """
     task = task.strip()
     in_task = terms_and_identifiers(task)
@@ -117,9 +119,9 @@ def split_identifier(word: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=100_000)
 def whole_identifier(word: str) -> str:
-    """Return the form that all spellings of an identifier share, or "" if it has no two parts of letters.
+    """Return the common form of all spellings of an identifier: `get_http` for `get_http` and `getHttp`.
 
-    The separator keeps it apart from any single term: `get_http` and `getHttp` are `get_http`.
+    It is "" if there are not two parts of letters. The separator distinguishes it from single terms.
     """
     if len(word) > MAX_WORD_CHARS or not word.isascii():
         return ""
@@ -209,7 +211,7 @@ class LexicalIndex:
         return cls._of({}, sorted(documents.items()))
 
     def updated(self, changed: Mapping[str, Mapping[str, int]], removed: Iterable[str] = ()) -> Self:
-        """Return the collection with some documents replaced, added or removed. The rest is copied flat."""
+        """Return the collection with some documents replaced, added or removed. The others are copied."""
         gone = set(removed) | set(changed)
         fresh = self._of(dict(self.vocabulary), sorted(changed.items()))
         sources = [(key, self, position) for position, key in enumerate(self.keys) if key not in gone]

@@ -20,7 +20,7 @@ def shorten_lines(lines: Sequence[str], width: int, is_long: int) -> list[str]:
     shown: list[str] = []
     for is_change, group in groupby(lines, lambda line: line[0] in _CHANGES):
         block = list(group)
-        # A note with no change before it is about a line that both files have.
+        # A note without a change before it is about an unchanged line.
         is_noted = block[0][0] == "\\"
         if is_change and not is_noted and any(len(line) > is_long for line in block):
             block = [line for pair in _pairs(block) for line in _cut_pair(*pair, width, is_long)]

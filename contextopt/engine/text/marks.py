@@ -10,7 +10,7 @@ import re
 
 MARK = "> "
 NO_NEWLINE = "\\ No newline at end of file\n"
-"""Our own line after a file, as in a diff. It tells a missing final line break from an existing one."""
+"""Our own line after a file without a final line break, as in a diff."""
 
 _END = "\n|\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]"
 _LINE_END = re.compile(_END)
@@ -38,5 +38,5 @@ def marked_block(text: str) -> str:
 
 
 def marked_file(content: str) -> str:
-    """Return a marked file as whole lines, with a line of ours if its last line has no end."""
+    """Return a marked file as whole lines, with a line of ours if it has no final line break."""
     return marked_block(content) + (NO_NEWLINE if content and not content.endswith("\n") else "")

@@ -128,7 +128,7 @@ def _sentences(block: str) -> Iterator[tuple[str, bool]]:
 
 
 def _bounded(sentence: str) -> Iterator[tuple[str, bool]]:
-    """Yield the sentence, or the pieces of an endless one, so that all work on it is bounded."""
+    """Yield the sentence, or the pieces of one that is too long, so that all work on it is bounded."""
     is_whole = len(sentence) <= MAX_SENTENCE_CHARS
     while len(sentence) > MAX_SENTENCE_CHARS:
         end = sentence.rfind(" ", 1, MAX_SENTENCE_CHARS)

@@ -7,7 +7,7 @@ _MARK = (
     r"\{(?:disfmarker|vocalsound|nonvocalsound|pause|gap|comment)\}"
     r"|\[(?:laughter|inaudible|crosstalk|pause)\]"
 )
-# "Um" is a word in other languages, so it takes a comma or an English word after it.
+# "Um" is a word in other languages, so it only counts before a comma or an English word.
 _SOUND = (
     r"(?:uh+|uh?m+(?=\s*,|\s+(?:I|so|and|the|we|yeah)\b)|eh+m*|erm+|ah+|oh+|h+m+|mm+\W?hmm*|uh\W?huh|øhm?)"
     r"(?![\w'’])"
@@ -21,7 +21,7 @@ _SHORT_WORDS_WORDS = """
 a i an to in the is on for of it so no be re un at as or and det en er av på å e
 """
 _SHORT_WORDS = frozenset(_SHORT_WORDS_WORDS.split())
-# A sentence shows within this many characters of its end that it broke off.
+# Only this many characters at the end of a sentence show whether it broke off.
 _UNFINISHED_CHARS = 40
 _UNFINISHED = re.compile(
     rf"(?:[,–—-]|{_MARK})\s*[.!?]?$|\b(?:and|or|the|a|an|to|of|og|eller|som|å)\s*[.…]?$", re.IGNORECASE
@@ -29,10 +29,10 @@ _UNFINISHED = re.compile(
 
 
 def trim_sounds(sentence: str) -> str:
-    """Return the sentence without the sounds at its ends; an empty text if it is nothing else."""
+    """Return the sentence without sounds at its beginning and end; an empty text if it has nothing else."""
     if beginning := _BEGINNING.match(sentence):
         sentence = sentence[beginning.end() :]
-    # The mark of a sentence that broke off stays, because it says so.
+    # Keep the mark of a sentence that broke off, since `is_unfinished` looks for it.
     end = sentence.rstrip()
     if end.endswith("{disfmarker}") or not end.endswith(("}", "]")):
         return sentence
@@ -40,7 +40,7 @@ def trim_sounds(sentence: str) -> str:
 
 
 def count_stumbles(text: str) -> int:
-    """Count sounds, marks, words said twice, and beginnings of words before the word."""
+    """Count sounds, marks, repeated words, and word beginnings that the whole word follows."""
     words = _WORD.findall(text.lower())
     twice = sum(
         1

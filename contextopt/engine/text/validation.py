@@ -12,7 +12,7 @@ WEIGHT_DECIMALS = 3
 
 def check_int(field: str, value: object, low: int, high: int) -> None:
     """Raise InvalidValue unless the value is a whole number from `low` to `high`, both included."""
-    # There are hundreds of values per prompt, and nearly all are valid.
+    # Accept valid values first, since there are hundreds per prompt.
     if type(value) is int and low <= value <= high:
         return
     if not isinstance(value, int) or isinstance(value, bool):
