@@ -38,7 +38,7 @@ from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.prompts.filters import FilterResult, filter_records
 from contextopt.engine.prompts.relevance import Match, Relevance, rate_neighbours, relevances
 from contextopt.engine.prompts.rendering import fit_header, header, render, summary_line
-from contextopt.engine.prompts.scoring import rank, score, score_decimal, score_float
+from contextopt.engine.prompts.scoring import rank, score, score_float
 from contextopt.engine.prompts.selection import Query, RecordDetail
 from contextopt.engine.prompts.truncation import Cut, truncate
 from contextopt.engine.prompts.values import (
@@ -102,7 +102,6 @@ __all__ = [
     "render",
     "render_finding",
     "score",
-    "score_decimal",
     "score_float",
     "summary_line",
     "truncate",

@@ -7,7 +7,6 @@ weight, and only displayed as decimals.
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import NamedTuple
 
 from contextopt.engine.prompts.config import ContextConfig
@@ -71,7 +70,7 @@ def frequency(view_count: int) -> float:
 
 
 def score(record: RecordSummary, now: datetime, config: ContextConfig) -> int:
-    """Return the integer score; `score_float` and `score_decimal` convert it."""
+    """Return the integer score; `score_float` converts it."""
     return _score(record, utc("now", now), coefficients(config))
 
 
@@ -83,11 +82,6 @@ def _score(record: RecordSummary, now: datetime, weights: Coefficients) -> int:
 def score_float(value: int) -> float:
     """Return an integer score on the scale of 0 to 10 times the weights."""
     return value / SCORE_SCALE
-
-
-def score_decimal(value: int) -> Decimal:
-    """Return the same without rounding."""
-    return Decimal(value) / SCORE_SCALE
 
 
 def rank(records: Iterable[RecordSummary], now: datetime, config: ContextConfig) -> list[Scored]:

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, Self
 
-from contextopt.engine.prompts.config import ContextConfig
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.validation import (
     MAX_INT,
@@ -15,21 +14,6 @@ from contextopt.engine.text.validation import (
     check_text,
     utc,
 )
-
-__all__ = [
-    "CLOCK_SKEW",
-    "Assembled",
-    "Certificate",
-    "ContextConfig",
-    "ContextFilters",
-    "ContextStats",
-    "DateRange",
-    "FilterCounts",
-    "LedgerEntry",
-    "RecordSummary",
-    "SpaceContext",
-    "TokenAllocation",
-]
 
 CLOCK_SKEW = timedelta(hours=24)
 """How far after `now` a date may be and still count as age 0."""

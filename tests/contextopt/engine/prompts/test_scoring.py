@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from contextopt.engine import ContextConfig, InvalidValue, rank, score, score_decimal, score_float
+from contextopt.engine import ContextConfig, InvalidValue, rank, score, score_float
 from contextopt.engine.prompts.scoring import HORIZON_US, SCORE_SCALE, coefficients, frequency, recency
 from tests.contextopt.engine.factories import NOW, make_record
 
@@ -29,7 +29,7 @@ def test_frequency(views: int, expected: int) -> None:
 )
 def test_weighted_score(days: float, views: int, expected: str) -> None:
     value = score(make_record(days_old=days, view_count=views), NOW, CONFIG)
-    assert score_decimal(value) == Decimal(expected)
+    assert value == Decimal(expected) * SCORE_SCALE
     assert score_float(value) == float(expected)
 
 
