@@ -379,11 +379,7 @@ def _load_details(records: Sequence[RecordSummary]) -> dict[int, RecordDetail]:
             [NOTES_READ, id_array(versions)],
         )
         return {
-            row_id: _detail(*texts)
-            for row_id, version, *texts in cursor.fetchall()
+            row_id: RecordDetail(title, type, tuple(tags), notes)
+            for row_id, version, title, type, tags, notes in cursor.fetchall()
             if version == versions[row_id]
         }
-
-
-def _detail(title: str, type: str, tags: list[str], notes: str) -> RecordDetail:
-    return RecordDetail(title, type, tuple(tags), notes)

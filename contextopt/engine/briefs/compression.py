@@ -268,7 +268,8 @@ def _render(selection: Selection, drafts: Sequence[Draft]) -> tuple[str, tuple[K
         parts = ([each.head] if each.head else []) + ([_join(said)] if said else [])
         lines.append(" — ".join(parts))
     if selection.mentions:
-        lines.append(MENTIONS + _list(selection.mentions))
+        # Sorting puts similar names next to each other.
+        lines.append(MENTIONS + " ".join(sorted(selection.mentions)))
     return "\n".join(lines), tuple(kept)
 
 
@@ -277,11 +278,6 @@ def _join(sentences: Sequence[str]) -> str:
     for sentence in sentences[1:]:
         text += f" {sentence}" if text.endswith(_ENDINGS) else f"; {sentence}"
     return text
-
-
-def _list(names: Sequence[str]) -> str:
-    """Return names separated by spaces, similar ones next to each other."""
-    return " ".join(sorted(names))
 
 
 def _why_unsaid(each: Draft, brief: str, *, is_offered: bool) -> str:

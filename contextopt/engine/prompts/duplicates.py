@@ -12,7 +12,7 @@ Source: Broder 1997, On the resemblance and containment of documents (shingles, 
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -65,17 +65,11 @@ def newer_commits(commits: Iterable[Commit], asked: Collection[str]) -> dict[int
         if numbers and numbers.isdisjoint(asked):
             key = commit.source, _NUMBER.sub("0", commit.title.casefold())
             groups.setdefault(key, []).append(commit)
-    return {
-        older.id: newest.id
-        for group in groups.values()
-        for newest in [_newest(group)]
-        for older in group
-        if older.id != newest.id
-    }
-
-
-def _newest(commits: Sequence[Commit]) -> Commit:
-    return max(commits, key=lambda commit: (commit.date, commit.id))
+    repeated: dict[int, int] = {}
+    for group in groups.values():
+        newest = max(group, key=lambda commit: (commit.date, commit.id))
+        repeated |= {older.id: newest.id for older in group if older.id != newest.id}
+    return repeated
 
 
 class SeenTexts:

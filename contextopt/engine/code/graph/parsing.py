@@ -1,8 +1,7 @@
 """Parse a file's bytes into imports and definitions. No content makes it fail or take long."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from contextopt.engine.code.graph import golang, headings, java, javascript, python, rust
 from contextopt.engine.code.graph.grammars import Dialect, Reading, read
@@ -88,7 +87,7 @@ def parse_file(path: str, content: bytes) -> ParsedFile:
         return _code(language, digest, count, read(language, _DIALECTS[language], content))
     manifest = read_manifest(path.rpartition("/")[2], text)
     if manifest is not None:
-        return _manifest(digest, count, manifest)
+        return ParsedFile("manifest", digest, lines=count, settings=manifest)
     symbols = _DOCUMENTS[language](lines[:count]) if language in _DOCUMENTS else ()
     return ParsedFile(language, digest, lines=count, symbols=symbols)
 
@@ -104,7 +103,3 @@ def _code(language: str, digest: str, lines: int, reading: Reading) -> ParsedFil
         references=reading.references[:MAX_REFERENCES],
         problems=reading.problems,
     )
-
-
-def _manifest(digest: str, lines: int, settings: Mapping[str, Any]) -> ParsedFile:
-    return ParsedFile("manifest", digest, lines=lines, settings=settings)

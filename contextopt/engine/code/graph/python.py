@@ -75,9 +75,7 @@ class PythonResolver:
         if targets:
             return Resolution(targets)
         top = item.target.partition(".")[0]
-        return (
-            MISSING if any(self._is_importable(root, top) for root in self._tops.get(top, ())) else EXTERNAL
-        )
+        return MISSING if any(self._at(root, top) for root in self._tops.get(top, ())) else EXTERNAL
 
     def _relative(self, path: str, item: Import) -> Resolution:
         base = join(parent(path), "/".join([".."] * (item.level - 1)) or ".")
@@ -172,6 +170,3 @@ class PythonResolver:
                         top = path[len(root) + 1 if root else 0 :].partition("/")[0]
                         tops.setdefault(top.partition(".")[0], set()).add(root)
         return {top: frozenset(roots) for top, roots in tops.items()}
-
-    def _is_importable(self, root: str, top: str) -> bool:
-        return self._at(root, top) is not None
