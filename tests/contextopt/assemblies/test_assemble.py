@@ -94,14 +94,14 @@ def test_the_same_moment_gives_the_same_bytes(space: Space) -> None:
     assert make_assembly(space).certificate == first.certificate
 
 
-def test_an_assembly_is_no_view(space: Space) -> None:
+def test_an_assembly_does_not_count_as_a_view(space: Space) -> None:
     record = make_record(space)
     make_assembly(space)
     record.refresh_from_db()
     assert record.view_count == 0
 
 
-def test_another_team_and_another_space_stay_out(space: Space, other_team: Team) -> None:
+def test_records_of_other_teams_and_spaces_stay_out(space: Space, other_team: Team) -> None:
     make_record(make_space(other_team), title="Theirs")
     make_record(make_space(space.team, "second"), title="Elsewhere")
     assert make_assembly(space).stats.records_filtered == 0
@@ -126,7 +126,7 @@ def test_stage_3_is_the_last_ten_by_date(space: Space) -> None:
     assert result.stats.dropped_by_reason == {"over_record_limit": 2}
 
 
-def test_a_bigger_context_raises_the_total(space: Space) -> None:
+def test_a_larger_context_raises_the_total(space: Space) -> None:
     allocation = make_assembly(space, context_tokens=3_000).allocation
     assert (allocation.total, allocation.context, allocation.response) == (5_800, 3_000, 1_000)
 
@@ -138,14 +138,14 @@ def test_context_gives_way_to_a_long_system_prompt(space: Space) -> None:
     )  # fmt: skip
 
 
-def test_a_prompt_that_leaves_no_response_is_refused_by_how_much(space: Space) -> None:
+def test_a_prompt_without_room_for_the_response_is_refused(space: Space) -> None:
     with pytest.raises(BudgetExceeded) as caught:
         make_assembly(space, system_tokens=3_000, history_tokens=1_000)
     assert caught.value.missing == 200
     assert not Assembly.objects.exists()
 
 
-def test_texts_and_sizes_are_the_same_thing(space: Space) -> None:
+def test_texts_and_their_sizes_give_the_same_allocation(space: Space) -> None:
     text = "You answer briefly. " * 100
     size = get_tokenizer("cl100k_base").count(text)
     given = make_assembly(space, system=text, history="")
@@ -155,12 +155,12 @@ def test_texts_and_sizes_are_the_same_thing(space: Space) -> None:
     assert "briefly" not in json.dumps(AssemblyPayload.objects.get(pk=given.id).request)
 
 
-def test_an_encoding_that_is_not_at_hand_is_named(space: Space) -> None:
+def test_an_unavailable_encoding_is_named(space: Space) -> None:
     with pytest.raises(UnknownEncoding, match="klingon"):
         make_assembly(space, encoding="klingon")
 
 
-def test_the_row_says_what_the_answer_said(space: Space) -> None:
+def test_the_row_has_the_figures_of_the_answer(space: Space) -> None:
     fill(space, 80, random.Random(3))
     result = make_assembly(space, conversation="c-1", model="gpt-x")
     row = Assembly.objects.select_related("payload").get(pk=result.id)

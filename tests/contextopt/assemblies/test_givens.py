@@ -88,8 +88,8 @@ def key(record: RecordSummary) -> tuple[int, int, int]:
 
 
 @given(spaces(), candidates())
-def test_whatever_was_given_reads_back(space: SpaceInForce, found: Candidates) -> None:
-    """A record of two states is there twice, as a candidate and as one of the last by date."""
+def test_packed_givens_are_read_back(space: SpaceInForce, found: Candidates) -> None:
+    """A record read in two states appears twice: as a candidate, and as one of the last by date."""
     packed = pack_givens(space, found)
     assert packed[0] == FORMAT
     read = unpack_givens(packed)
@@ -127,7 +127,7 @@ def test_parts_that_the_relevance_no_longer_has_are_left_out() -> None:
     assert (read.semantic, read.lexical) == (1.0, 0.0)
 
 
-def test_the_engine_gets_nothing_that_is_not_logged() -> None:
+def test_every_input_of_the_engine_is_logged() -> None:
     """A further input of the engine has to be logged: in `Givens`, or elsewhere in the log."""
     assert [*inspect.signature(engine.assemble).parameters] == [
         "space", "config", "now", "tokenizer", "sizes", "counts", "baseline", "query", "sight",
@@ -173,7 +173,7 @@ def test_every_stage_logs_what_it_was_given(space: Space) -> None:
     assert all(record.has_detail and record.relevance.lexical > 0 for record in found[5].records)
 
 
-def test_other_kinds_log_none(space: Space) -> None:
+def test_other_kinds_log_no_givens(space: Space) -> None:
     make_filtering(space.team)
     assert AssemblyPayload.objects.get().givens is None
 

@@ -1,4 +1,4 @@
-"""Where a question about a long conversation is looked for."""
+"""The look-ups for a question about a long conversation."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -54,25 +54,25 @@ def found(space: Space, query: str) -> set[int]:
     return {int(entry["external_id"].removeprefix("turn-")) for entry in result.entries if entry["kept"]}
 
 
-def test_words_about_the_talk_do_not_lead_a_meeting_astray(space: Space) -> None:
+def test_words_about_the_conversation_do_not_mislead_a_meeting(space: Space) -> None:
     hold_meeting(space, minutes_apart=0.2)
     places = found(space, "Summarize the discussion of the group about the battery.")
     assert places >= set(ON_BATTERIES)
     assert not places & set(ON_TALK)
 
 
-def test_in_other_conversations_they_are_words_like_others(space: Space) -> None:
+def test_words_about_the_conversation_count_without_topics(space: Space) -> None:
     hold_meeting(space, minutes_apart=200)
     assert found(space, "Summarize the discussion of the group about the battery.") & set(ON_TALK)
 
 
-def test_a_question_about_nothing_else_looks_for_them(space: Space) -> None:
+def test_a_question_of_only_such_words_looks_for_them(space: Space) -> None:
     hold_meeting(space, minutes_apart=0.2)
     assert found(space, "Summarize the discussion of the group.") >= set(ON_TALK)
 
 
-def test_a_question_that_is_its_subject_keeps_its_leads_and_gets_more(space: Space) -> None:
-    """Leads from the days that it names are among them."""
+def test_a_question_of_only_its_subject_gets_more_leads(space: Space) -> None:
+    """Those from the days that it names stay among them."""
     hold_meeting(space, minutes_apart=0.2)
     target = Target(registry.get("record"), space.pk, SearchFilters())
     leads = look_up(target, prepare_query("battery model"), limit=3)

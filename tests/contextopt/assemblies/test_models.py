@@ -1,4 +1,4 @@
-"""Savings in the log: the rule is both a query and a property, and the two must agree."""
+"""Savings in the log: the rule exists as a query, as SQL and as a property, and all must agree."""
 
 from datetime import timedelta
 from itertools import product
@@ -32,7 +32,7 @@ def ids_where(condition: str) -> set[int]:
         return {pk for (pk,) in cursor.fetchall()}
 
 
-def test_the_rule_says_the_same_in_every_form(space: Space) -> None:
+def test_query_sql_and_property_agree_on_savings(space: Space) -> None:
     log_every_sort(space)
     rows = list(Assembly.objects.all())
     counted = {row.pk for row in rows if row.saving_counts}
@@ -52,18 +52,18 @@ def test_an_empty_context_saves_nothing_and_says_why(space: Space) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(INSUFFICIENT))
-def test_a_context_that_was_warned_of_saves_nothing(space: Space, code: str) -> None:
+def test_a_context_with_a_warning_saves_nothing(space: Space, code: str) -> None:
     row = log_row(space, NOW, warning_codes=[code])
     assert (row.is_empty, row.tokens_saved) == (False, None)
     assert row.not_counted == f"the answer may be missing ({code.replace('_', ' ')})"
 
 
-def test_a_context_without_records_by_its_stage_is_not_empty(space: Space) -> None:
+def test_a_stage_without_records_is_not_empty(space: Space) -> None:
     row = log_row(space, NOW, stage=2, records_filtered=0, records_included=0, over_record_limit=0)
     assert (row.is_empty, row.tokens_saved) == (False, 100)
 
 
-def test_a_wait_of_before_saves_nothing(space: Space) -> None:
+def test_a_retry_that_waited_in_an_old_version_saves_nothing(space: Space) -> None:
     """Rows never change, and an earlier version stored a token baseline for retries that sent nothing."""
     row = log_row(space, NOW, kind=Kind.RETRY, stage=None, tokens_before=500, tokens_after=0)
     assert (row.tokens_saved, row.not_counted) == (None, "nothing was sent")
@@ -82,10 +82,10 @@ class TestVerification:
         result = make_assembly(space, **overrides)
         return AssemblyPayload.objects.select_related("assembly").get(pk=result.id)
 
-    def test_an_empty_context_holds(self, space: Space) -> None:
+    def test_an_empty_context_is_verified(self, space: Space) -> None:
         assert verify_assembly(self.payload(space)) == []
 
-    def test_a_context_that_counts_holds(self, space: Space) -> None:
+    def test_a_context_that_counts_is_verified(self, space: Space) -> None:
         make_record(space)
         payload = self.payload(space)
         assert payload.assembly.saving_counts
@@ -97,7 +97,7 @@ class TestVerification:
             Difference("tokens_saved", None, saved),
         ]
 
-    def test_a_warning_of_the_ledger_that_the_row_lacks_is_a_difference(self, space: Space) -> None:
+    def test_a_warning_missing_in_the_row_is_a_difference(self, space: Space) -> None:
         make_record(space)
         payload = self.payload(space)
         payload.ledger["warnings"] = warnings_json([ContextWarning(EMPTY_WINDOW, "Too old.")])
@@ -106,7 +106,7 @@ class TestVerification:
         payload.assembly.warning_codes = [EMPTY_WINDOW]
         assert verify_assembly(payload) == []
 
-    def test_a_warning_of_before_was_plain_text(self, space: Space) -> None:
+    def test_old_warnings_are_plain_text(self, space: Space) -> None:
         make_record(space)
         payload = self.payload(space)
         payload.ledger["warnings"] = ["Nothing in the window matches."]

@@ -71,7 +71,7 @@ def test_no_table_holds_the_text_or_the_id(api: Caller, space: Space, owner: Use
         assert not verify_assembly(payload)
 
 
-def test_a_hash_of_hmac_stands_for_the_id(record: Record) -> None:
+def test_an_hmac_replaces_the_external_id(record: Record) -> None:
     ledger = factories.make_assembly(record.space)
     purge_record(record=record)
     with connection.cursor() as cursor:
@@ -85,7 +85,7 @@ def test_a_hash_of_hmac_stands_for_the_id(record: Record) -> None:
     assert purge_record(record=record).external_id == expected
 
 
-def test_the_same_id_elsewhere_is_another_hash(record: Record, other_team: Team) -> None:
+def test_the_same_id_elsewhere_has_another_hash(record: Record, other_team: Team) -> None:
     """Nobody can tell from two hashes that they belong to the same external id."""
     other = factories.make_space(other_team)
     twins = [factories.make_record(space, source=source, external_id=NAME)
@@ -106,7 +106,7 @@ def test_it_is_not_imported_again_in_bulk(record: Record) -> None:
     assert create_record(space=record.space, data=elsewhere, actor="test").title == "Back"
 
 
-def test_recognising_purged_records_takes_no_statement_more(record: Record) -> None:
+def test_recognising_purged_records_takes_no_extra_statement(record: Record) -> None:
     purge_record(record=record)
     counts = []
     for count in (1, 1, 300):
@@ -149,7 +149,7 @@ def test_a_repeated_assembly_after_a_purge_is_not_assembled_again(api: Caller, r
     assert Assembly.objects.count() == 1
 
 
-def test_an_answer_kept_by_the_version_before_is_erased_in_any_case(api: Caller, record: Record) -> None:
+def test_an_answer_kept_by_an_older_version_is_erased(api: Caller, record: Record) -> None:
     post(api, "/search", {"query": "secret plan", "space": record.space.slug}, "a")
     assert b"Secret" in bytes(StoredResponse.objects.get().body)
     StoredResponse.objects.update(record_ids=None)

@@ -62,7 +62,7 @@ def dialogue(space: Space) -> list[Record]:
     return records
 
 
-def test_finds_beyond_the_window_and_beside_the_hit(dialogue: list[Record], space: Space) -> None:
+def test_a_question_finds_old_records_and_neighbours_of_matches(dialogue: list[Record], space: Space) -> None:
     result = ask(space, "vaccine for the dog at the vet", max_records=3)
     included = [entry["id"] for entry in result.entries if entry["kept"]]
     assert dialogue[1].pk == included[0]
@@ -82,7 +82,7 @@ def test_a_window_is_kept(dialogue: list[Record], space: Space) -> None:
     assert result.stats.records_filtered == 6
 
 
-def test_what_is_pinned_is_rated_whatever_its_date(space: Space) -> None:
+def test_pinned_records_are_rated_whatever_their_date(space: Space) -> None:
     for number, topic in enumerate(TOPICS):
         make_record(space, title=topic, date=NOW - timedelta(days=400 + number), pinned=True)
     make_record(space, title="cookie", date=NOW)
@@ -96,13 +96,13 @@ def test_what_is_pinned_is_rated_whatever_its_date(space: Space) -> None:
     assert parts[best.pk]["semantic"] > 2.0
 
 
-def test_what_is_dated_after_the_moment_is_not_found(space: Space) -> None:
+def test_records_dated_after_the_moment_are_not_found(space: Space) -> None:
     make_record(space, title="Later", notes="The rabies vaccine", date=NOW + timedelta(days=2))
     make_searchable(space)
     assert ask(space, "rabies vaccine").entries == ()
 
 
-def test_deleted_records_leave_at_once_also_as_neighbours(dialogue: list[Record], space: Space) -> None:
+def test_deleted_records_are_gone_at_once_even_as_neighbours(dialogue: list[Record], space: Space) -> None:
     delete_record(record=dialogue[2], actor="test")
     ids = [entry["id"] for entry in ask(space, "dog vaccine vet", max_records=10).entries]
     assert dialogue[2].pk not in ids
@@ -152,7 +152,7 @@ def test_repetitions_are_named(space: Space) -> None:
     assert [entry["duplicate_of"] for entry in stored] == [None, second.pk]
 
 
-def test_words_decide_alone_when_the_question_cannot_be_embedded(
+def test_only_words_count_if_the_question_cannot_be_embedded(
     dialogue: list[Record], space: Space, settings: object
 ) -> None:
     from contextopt.models import EmbeddingModel
@@ -200,7 +200,9 @@ def test_a_question_fills_a_large_budget(space: Space) -> None:
     assert (result.stats.records_included, result.stats.dropped_by_reason) == (300, {})
 
 
-def test_past_the_last_reach_the_rest_is_counted(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_beyond_the_last_reach_are_only_counted(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(assemble, "REACHES", (1,))
     make_alike(space, 400, title="Nightly build failed", notes="The nightly build failed again.")
     make_searchable(space)
@@ -272,7 +274,7 @@ class NeverForeign(TestCase):
 
     @settings(max_examples=25)
     @given(words, st.sampled_from([1, 7, 14, "all"]), st.integers(20, 4_000))
-    def test_never_another_space_never_a_deleted_record(
+    def test_a_question_never_finds_other_spaces_or_deleted_records(
         self, query: list[str], window: object, budget: int
     ) -> None:
         result = ask(self.ours, " ".join(query), window_days=window, context_tokens=budget, stage=5)

@@ -44,7 +44,7 @@ def test_old_records_alone_are_an_empty_window(space: Space) -> None:
     assert apply(space, warning.remedy).stats.records_included == 3
 
 
-def test_one_old_record_is_told_in_the_singular(space: Space) -> None:
+def test_the_message_about_one_old_record_is_singular(space: Space) -> None:
     make_record(space, date=LONG_AGO)
     assert only_warning(make_assembly(space)).message == (
         "The only record is older than the window of 14 days; it is from 11 May 2025."
@@ -62,7 +62,7 @@ def test_the_remedy_is_the_smallest_window_that_holds_a_record(
     assert apply(space, warning.remedy).stats.records_included == 1
 
 
-def test_records_of_the_future_are_told_apart(space: Space) -> None:
+def test_records_of_the_future_have_their_own_message(space: Space) -> None:
     for days in (40, 50):
         make_record(space, date=NOW + timedelta(days=days))
     warning = only_warning(make_assembly(space))
@@ -127,7 +127,7 @@ def test_a_question_has_no_record_limit_unless_one_is_given(space: Space) -> Non
 
 
 @pytest.mark.parametrize("stage", [3, 4, 5])
-def test_a_budget_without_room_says_what_would_do(space: Space, stage: int) -> None:
+def test_a_budget_without_room_names_one_that_suffices(space: Space, stage: int) -> None:
     make_record(space, notes="word " * 300)
     settings = {"stage": stage, "query": "queue" if stage == 5 else "", "context_tokens": 30}
     warning = make_assembly(space, **settings).warnings[-1]
@@ -164,7 +164,7 @@ def test_a_total_without_room_is_named_as_the_cause(space: Space) -> None:
     assert apply(space, warning.remedy).stats.records_included == 1
 
 
-def test_what_holds_a_record_or_has_none_is_not_warned_about(space: Space) -> None:
+def test_no_warning_with_a_record_or_in_an_empty_space(space: Space) -> None:
     assert make_assembly(space).warnings == ()
     make_record(space)
     assert make_assembly(space).warnings == ()
@@ -189,7 +189,7 @@ def test_an_empty_context_is_no_saving(space: Space) -> None:
     assert verify_assembly(payload) == []
 
 
-def test_a_full_context_says_what_it_saved(space: Space) -> None:
+def test_a_context_with_records_says_what_it_saved(space: Space) -> None:
     make_record(space)
     result = make_assembly(space)
     (baseline,) = result.baselines()
@@ -215,7 +215,7 @@ def test_an_adaptive_budget_is_compared_with_a_fixed_one(space: Space) -> None:
     assert AssemblyPayload.objects.get(pk=adaptive.id).ledger["fixed_tokens"] == fixed.certificate.tokens
 
 
-def test_the_record_that_answers_enters_however_recent_others_are(space: Space) -> None:
+def test_the_record_that_answers_enters_before_recent_ones(space: Space) -> None:
     make_record(space, title="Lunch", notes="Soup and bread at noon in the canteen.")
     make_record(space, title="Printer", notes="The printer on the second floor broke.", date=LONG_AGO)
     ensure_embedded(registry.get("record"), space.pk, limit=9)
@@ -224,7 +224,7 @@ def test_the_record_that_answers_enters_however_recent_others_are(space: Space) 
     assert (result.warnings, result.stats.records_included) == ((), 2)
 
 
-def test_records_that_wait_to_be_embedded_are_told(space: Space) -> None:
+def test_records_that_wait_to_be_embedded_cause_a_warning(space: Space) -> None:
     for number in range(3):
         make_record(space, title=f"Printer {number}", notes="The printer on the second floor broke again.")
     # Each of them waits twice now, and is counted once.
@@ -251,7 +251,7 @@ def test_warnings_stored_as_text_are_notes(space: Space) -> None:
     assert payload.warnings == [ContextWarning("note", "The question could not be embedded.")]
 
 
-def test_only_an_empty_context_costs_a_statement_more(space: Space) -> None:
+def test_only_an_empty_context_takes_an_extra_statement(space: Space) -> None:
     def count(**settings: object) -> int:
         make_assembly(space, **settings)
         with CaptureQueriesContext(connection) as queries:

@@ -19,7 +19,7 @@ ASKED = "What was said about charging the battery?"
 def hold_meeting(space: Space, *, pause_after: int | None = None) -> dict[int, int]:
     """Fill a thread with 240 turns; from 100 to 130 every third is about a battery, and a few others are.
 
-    With a pause, each further part of so many turns begins two hours later. Return the ids by position.
+    With `pause_after`, each further part of this many turns begins two hours later. Return ids by position.
     """
     turns = []
     for at in range(240):
@@ -71,7 +71,7 @@ def test_without_neighbours_there_is_no_topic(space: Space) -> None:
     assert {entry["parts"]["topic"] for entry in result.entries} == {0}
 
 
-def test_a_question_in_known_words_may_be_relevant(space: Space) -> None:
+def test_a_question_in_words_of_the_space_may_be_relevant(space: Space) -> None:
     """Records that are unlike a question by meaning may still be about it."""
     for number in range(12):
         make_record(space, title=f"Note {number}", notes="qzx-71 zrv-08 prt-55 " * 9, date=NOW)

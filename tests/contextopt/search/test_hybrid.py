@@ -71,7 +71,7 @@ def test_version_numbers_are_words(text: str, versions: set[str]) -> None:
     assert {lexeme for lexeme in read_lexemes(text)["en"] if "." in lexeme} == versions
 
 
-def test_who_asks_for_a_version_does_not_mean_each_of_its_numbers(space: Space) -> None:
+def test_a_version_outranks_its_separate_numbers(space: Space) -> None:
     make_record(space, title="3 of 7 workers run python", notes="")
     make_record(space, title="Run 7 python workers, 3 at night", notes="")
     make_record(
@@ -96,7 +96,7 @@ def test_inflections_are_found_in_both_languages(space: Space, text: str, query:
     assert found(space, query) == ["It"]
 
 
-def test_a_given_language_wins_and_a_new_text_is_looked_at_anew(space: Space) -> None:
+def test_a_given_language_wins_and_a_new_text_is_detected_again(space: Space) -> None:
     given_one = make_record(space, title="Vi er ikke enige om dette", notes="", language="en")
     assert given_one.language == "en"
     detected = make_record(space, title="Vi er ikke enige om dette", notes="")
@@ -110,7 +110,7 @@ def test_a_given_language_wins_and_a_new_text_is_looked_at_anew(space: Space) ->
     assert Record.objects.get(pk=row.record_id).language == "en"
 
 
-def test_words_alone_and_meaning_alone_both_survive(space: Space, table: Searchable) -> None:
+def test_rows_found_only_by_words_or_only_by_meaning_stay(space: Space, table: Searchable) -> None:
     by_word = make_record(space, title="xqzvbn", notes="")
     by_meaning = make_record(space, title="The database is slow", notes="")
     make_record(space, title="Cake recipe", notes="")
@@ -223,7 +223,7 @@ class TestFilters:
     def test_filters(self, space: Space, filters, expected) -> None:
         assert set(found(space, "workers lock", **filters)) == expected
 
-    def test_what_is_rated_is_filtered_too(self, space: Space, table: Searchable, team: Team) -> None:
+    def test_rated_rows_are_filtered(self, space: Space, table: Searchable, team: Team) -> None:
         elsewhere = make_record(make_space(team, "elsewhere"))
         ids = [*Record.objects.values_list("pk", flat=True)]
         query = prepare_query("unrelated question")
@@ -242,7 +242,9 @@ ROWS = st.lists(
 
 @given(ROWS, TEXTS, st.sampled_from([None, ("note",), ("commit", "note"), ("other",)]), st.booleans())
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_never_anothers_nor_a_deleted_record(space: Space, team: Team, rows, text, types, is_counted) -> None:
+def test_search_never_finds_another_corpus_or_deleted_records(
+    space: Space, team: Team, rows, text, types, is_counted
+) -> None:
     other = make_space(team, f"other-{Space.objects.count()}")
     Record.objects.filter(space=space).delete()
     allowed = set()
@@ -379,7 +381,7 @@ def test_loading_a_record_leaves_its_words_in_the_database(space: Space) -> None
     assert "search_vector" in space.records.get().get_deferred_fields()
 
 
-def test_a_filter_that_no_row_with_all_words_passes_starves_no_search(space: Space, monkeypatch) -> None:
+def test_a_filter_that_excludes_rows_with_all_words_finds_others(space: Space, monkeypatch) -> None:
     """The words often stand together in all rows, but never in rows that pass the filter."""
     monkeypatch.setattr(words, "CANDIDATES_MIN", 5)
     monkeypatch.setattr(words, "CANDIDATES_EACH", 0)
@@ -404,7 +406,7 @@ QUEUE_STUCK = [("queue", "en", 3_000), ("stuck", "en", 20_000)]
 NORWEGIAN = [("queuer", "no", 1), ("stuck", "no", 20_000), ("now", "no", 20_000)]
 
 
-def test_words_that_are_nearly_everywhere_narrow_no_look_up() -> None:
+def test_words_that_are_nearly_everywhere_do_not_narrow_a_look_up() -> None:
     """The rare word has another stem in the other language, which then has only frequent words left."""
     assert look_ups(*QUEUE_STUCK, ("the", "en", 90_000), *NORWEGIAN) == [
         ("'all'", "'queuer'"),
@@ -426,12 +428,12 @@ def test_few_matches_are_looked_up_instead_of_the_newest_rows() -> None:
     ]
 
 
-def test_a_language_that_asks_for_more_than_the_other_is_not_looked_up() -> None:
+def test_a_language_with_more_words_than_the_other_is_not_looked_up() -> None:
     norwegian = [(word, "no", count) for word, _, count in QUEUE_STUCK]
     found = look_ups(*QUEUE_STUCK, ("slowly", "en", 9_000), *norwegian)
     assert found[0] == ("'all'", "'queue'", "'stuck'")
 
 
-def test_what_two_languages_have_in_common_is_asked_for_once() -> None:
+def test_words_that_languages_share_are_looked_up_once() -> None:
     found = look_ups(*QUEUE_STUCK, ("slowly", "en", 9_000), ("queue", "no", 3_000), ("slow", "no", 9_000))
     assert found[0] == ("'all'", "'queue'", "('slowly' & 'stuck') | ('slow')")

@@ -52,7 +52,7 @@ def test_a_second_context_holds_only_what_is_new(space: Space) -> None:
     assert row.records_included == 4
 
 
-def test_blocks_that_the_caller_lost_are_sent_again(space: Space) -> None:
+def test_records_of_lost_blocks_are_sent_again(space: Space) -> None:
     first = ask(space)
     second = ask(space, in_sight=[])
     assert second.text == first.text
@@ -144,7 +144,7 @@ def test_an_appended_context_can_be_computed_again(space: Space) -> None:
     assert outcome.ledger == second.ledger
 
 
-def test_auto_needs_a_price_to_carry_anything(space: Space) -> None:
+def test_auto_carries_blocks_only_with_a_price(space: Space) -> None:
     first = ask(space, placement="auto")
     second = ask(space, placement="auto", in_sight=[first.id], max_records=1)
     assert second.placed.placement == "tail"

@@ -83,7 +83,7 @@ def test_over_the_budget_says_by_how_much(space: Space) -> None:
             assert explain(larger, record).step == step
 
 
-def test_below_the_named_ones_it_still_has_a_rank(space: Space) -> None:
+def test_a_record_that_the_ledger_does_not_name_has_a_rank(space: Space) -> None:
     """The ledger names the best hundred of the dropped ones."""
     records = make_hours(space, 119)
     made = assemble(space, max_records=10)
@@ -132,8 +132,8 @@ def test_outside_the_window(space: Space) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_happened_later_does_not_count(space: Space) -> None:
-    """A record deleted, restored or dated otherwise since is explained as it was."""
+def test_changes_after_the_assembly_do_not_count(space: Space) -> None:
+    """A record that was deleted, restored or re-dated since is explained as it was."""
     make_record(space)
     old, trashed = make_record(space, date=NOW - timedelta(days=40)), make_record(space)
     delete_record(record=trashed, actor="test")
@@ -176,8 +176,8 @@ def test_stages_without_scores(space: Space) -> None:
     assert explain(assemble(space, stage=2), records[0]).step == Step.NO_RECORDS
 
 
-def test_an_assembly_from_before(space: Space) -> None:
-    """Without what the engine was given, the ledger and the records' history still tell most."""
+def test_an_assembly_without_logged_inputs(space: Space) -> None:
+    """Without the engine's inputs, the ledger and the records' history still explain most outcomes."""
     records = make_hours(space, 130)
     made = assemble(space)
     AssemblyPayload.objects.update(givens=None)
@@ -261,6 +261,6 @@ def test_a_missing_record(space: Space, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["restore", "", "²"])
-def test_neither_form(space: Space, text: str) -> None:
+def test_a_text_in_neither_form_is_refused(space: Space, text: str) -> None:
     with pytest.raises(InvalidInput, match="give a record's ID, or SOURCE:EXTERNAL_ID"):
         expect(space, text)

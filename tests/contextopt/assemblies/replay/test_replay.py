@@ -1,4 +1,4 @@
-"""Each logged assembly comes out the same again, whatever happened since, or says why it cannot."""
+"""Each logged assembly is replayed with the same result, whatever happened since, or says why not."""
 
 import random
 import zlib
@@ -55,7 +55,7 @@ def test_each_assembly_of_a_busy_space_comes_out_the_same_again(space: Space, se
     assert Record.objects.filter(space=space, version__gt=1).count() > 20
 
 
-def test_a_replay_does_not_read_what_it_is_compared_with(space: Space) -> None:
+def test_a_replay_does_not_read_the_logged_result(space: Space) -> None:
     """With texts and ledgers blanked, it still gives the certificate's hash."""
     restless = Restless(space, random.Random(7))
     restless.fill(60)
@@ -105,7 +105,7 @@ def test_each_context_of_a_conversation_comes_out_the_same_again(space: Space, p
         assert verify_assembly(logged(result.id).payload) == []
 
 
-def test_what_is_in_sight_neither_enters_nor_leaves(space: Space) -> None:
+def test_records_in_sight_are_neither_added_nor_removed(space: Space) -> None:
     for number in range(3):
         make_record(space, title=f"Note {number}", date=NOW)
     first = make_assembly(space, placement="append", conversation="c-1")
@@ -120,7 +120,7 @@ def test_what_is_in_sight_neither_enters_nor_leaves(space: Space) -> None:
     assert (fewer.added, fewer.removed) == ([], [])
 
 
-def test_a_changed_hash_shows(space: Space) -> None:
+def test_a_changed_text_is_a_difference(space: Space) -> None:
     """Rows are immutable, so the text is what changes: an edit that raised no version."""
     record = make_record(space)
     result = make_assembly(space)
@@ -143,7 +143,7 @@ def test_a_purged_record_is_the_reason(space: Space) -> None:
     assert other.title in second.text
 
 
-def test_an_assembly_from_before_says_so(space: Space) -> None:
+def test_an_assembly_without_logged_inputs_says_so(space: Space) -> None:
     make_record(space)
     result = make_assembly(space)
     AssemblyPayload.objects.update(givens=None)
@@ -198,7 +198,7 @@ OTHERS: list[dict[str, Any]] = [
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("query", ["", "queue printer last week"])
 @pytest.mark.parametrize("settings", OTHERS, ids="-".join)
-def test_other_settings_give_what_they_would_have_given(
+def test_other_settings_give_the_same_as_a_new_assembly(
     space: Space, settings: dict[str, Any], query: str
 ) -> None:
     """Nothing changed in between, so an assembly under the settings now is what it would have been then."""
@@ -253,7 +253,7 @@ def test_under_other_settings_the_same_text_is_the_same(space: Space) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_changed_since_is_taken_as_it_was_then(space: Space) -> None:
+def test_records_changed_since_are_taken_as_they_were(space: Space) -> None:
     """A wider window reaches a record that was deleted, one that was edited, and none that came later."""
     old = NOW - timedelta(days=20)
     gone = make_record(space, title="Gone since", date=old)
@@ -291,7 +291,7 @@ def test_a_question_finds_what_was_deleted_since_by_its_words(space: Space) -> N
     assert entry["parts"]["lexical"] > 0
 
 
-def test_another_encoder_stops_only_what_has_to_be_rated(space: Space) -> None:
+def test_another_encoder_stops_only_replays_that_rate_records(space: Space) -> None:
     make_space(space)
     publish_settings(space=space, created_by="test", question_window_days=7)
     result = make_assembly(space, query="queue", as_of=NOW)

@@ -88,7 +88,7 @@ def test_the_delta_and_the_standing_documents_are_sent_whatever_the_phase_keeps(
     assert not composed.warnings
 
 
-def test_the_retry_is_what_the_call_for_retries_gives() -> None:
+def test_the_text_ends_with_the_retry() -> None:
     assert compose_at(STEP, 5_000).step.render().endswith(FAILED.render())
 
 
@@ -109,7 +109,7 @@ def test_a_budget_that_is_too_small_says_so_with_numbers() -> None:
     assert (warning.remedy.setting, warning.remedy.value) == ("budget", 5_000)
 
 
-def test_what_was_dropped_before_is_not_said_to_take_tokens() -> None:
+def test_items_dropped_before_are_not_said_to_take_tokens() -> None:
     left_out = {"docs": LeftOut(counts={OVER_BUDGET: 3})}
     composed = compose(Candidates(Step(), left_out=left_out), PhaseProfile("any", 20, FIELDS), EXACT)
     (warning,) = composed.warnings
@@ -134,7 +134,7 @@ def test_changes_are_dropped_one_by_one_and_named() -> None:
     assert [warning.code for warning in composed.warnings] == [BUDGET_TOO_SMALL]
 
 
-def test_room_that_is_left_goes_to_the_most_important_field() -> None:
+def test_remaining_room_goes_to_the_most_important_field() -> None:
     lines = "".join(f"value_{number} = {number}\n" for number in range(400))
     step = Step(AgentContext(files=(ContextFile("a.py", lines),), memories=("m\n" * 2_000,)))
     composed = compose_at(step, 1_000)
@@ -146,7 +146,7 @@ def test_room_that_is_left_goes_to_the_most_important_field() -> None:
     assert composed.whole_files == frozenset()
 
 
-def test_what_was_dropped_before_is_named_behind() -> None:
+def test_items_dropped_before_are_named_last() -> None:
     left_out = {"files": LeftOut((("z.py", OVER_BUDGET),), {OVER_BUDGET: 40})}
     composed = compose_at(STEP, 5_000, left_out=left_out, names={"memories": ("memory 4", "memory 7")})
     files = section(composed, "files")

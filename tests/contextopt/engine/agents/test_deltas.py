@@ -190,7 +190,7 @@ def test_a_deleted_file() -> None:
     assert build_delta(fully_sent({"a.py": TEXT}), {"a.py": None}, TOKENIZER.count) == outcome
 
 
-def test_a_renamed_file_is_told_with_what_changed_in_it() -> None:
+def test_a_renamed_file_is_shown_with_its_changes() -> None:
     moved = delta({"a.py": TEXT}, {"b.py": TEXT})
     assert only(moved) == ChangedFile("b.py", "[RENAMED from a.py]", "renamed", renamed_from="a.py")
     assert moved.receiver_files == fully_sent({"b.py": TEXT})
@@ -200,7 +200,7 @@ def test_a_renamed_file_is_told_with_what_changed_in_it() -> None:
     assert {changed.kind for changed in other.changed_files} == {"deleted", "new"}
 
 
-def test_binary_files_are_told_of_and_never_sent() -> None:
+def test_binary_files_are_mentioned_and_never_sent() -> None:
     outcome = build_delta(
         fully_sent({"a.png": b"\x89old"}), {"a.png": b"\x89PNG\0\1", "b": "x\0y"}, TOKENIZER.count
     )
@@ -214,7 +214,7 @@ def test_binary_files_are_told_of_and_never_sent() -> None:
     assert only(text).kind == "new"
 
 
-def test_the_whole_file_where_the_diff_would_be_larger() -> None:
+def test_the_whole_file_is_sent_if_the_diff_would_be_larger() -> None:
     outcome = delta({"a.py": "one\ntwo\nthree\n"}, {"a.py": "four\nfive\n"})
     assert only(outcome).diff == "[FULL FILE]\nfour\nfive\n"
     assert outcome.receiver_files == fully_sent({"a.py": "four\nfive\n"})
@@ -348,7 +348,7 @@ class TestLongLines:
         change = self.tell("a\n" * 300, "a\n" * 300 + self.LONG + "\n")
         assert '+"key_0": 0, ' in change.diff
 
-    def test_what_was_cut_moves_no_base(self) -> None:
+    def test_a_cut_line_does_not_move_the_base(self) -> None:
         deltas = build_delta(fully_sent({"a": self.LONG}), {"a": self.LONG + "!"}, TOKENIZER.count)
         assert deltas.receiver_files["a"] == SentFile(self.LONG, is_partial=True)
 

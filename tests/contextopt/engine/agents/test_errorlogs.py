@@ -89,7 +89,7 @@ def test_the_first_error_line_is_never_lost(line: str) -> None:
         "  fail-fast:",
     ],
 )
-def test_what_only_sounds_like_an_error_is_none(line: str) -> None:
+def test_lines_that_only_sound_like_errors_are_none(line: str) -> None:
     assert classify(line) is Marker.NONE
 
 
@@ -167,7 +167,7 @@ def test_a_long_line_keeps_its_start_and_its_end() -> None:
     assert "(too many 502 responses)" in text
 
 
-def test_what_is_short_stays_whole() -> None:
+def test_a_short_log_stays_whole() -> None:
     assert latest_error("e" * 1_000) == "e" * 1_000
     assert latest_error("") == ""
 
@@ -353,7 +353,7 @@ def test_a_failure_keeps_its_details_among_handled_errors(failure: list[str], wa
     assert [part for part in wanted if part not in text] == []
 
 
-def test_of_many_alike_the_first_is_kept() -> None:
+def test_the_first_of_many_similar_failures_is_kept() -> None:
     errors = [f"src/m{number}.py:{number}: error: Module has no attribute x  [attr]" for number in range(300)]
     text = latest_error_within(bury_among_handled(*errors, "Found 300 errors in 9 files"), 450, TOKENIZER)
     assert errors[0] in text

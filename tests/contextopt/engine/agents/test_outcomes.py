@@ -1,4 +1,4 @@
-"""Reading whether a step failed from what agents say of it."""
+"""Reading from agents' results whether a step failed."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from contextopt.engine.agents.outcomes import StepOutcome, extract_successful_st
         "Ikke ferdig", "Fikk ikke testene til å kjøre", "Testene feiler fortsatt", "avbrutt",
     ],
 )  # fmt: skip
-def test_what_reports_a_failure(result: str) -> None:
+def test_results_that_report_a_failure(result: str) -> None:
     assert StepOutcome(0, result).has_failed
 
 
@@ -42,7 +42,7 @@ def test_what_reports_a_failure(result: str) -> None:
         "Does not log secrets any more", "Did not need a change",
     ],
 )  # fmt: skip
-def test_what_does_not(result: str) -> None:
+def test_results_that_report_no_failure(result: str) -> None:
     assert not StepOutcome(0, result).has_failed
 
 

@@ -152,7 +152,7 @@ def test_an_object_is_cut_in_its_content_and_keeps_the_rest() -> None:
     assert 0 < len(kept["content"]) < len(memory["content"])
 
 
-def test_an_object_without_content_is_whole_or_gone() -> None:
+def test_an_object_without_content_is_sent_whole_or_not_at_all() -> None:
     tool = {"name": "grep", "description": "word " * 200}
     assert filter_at(AgentContext(tools=(tool,)), 50).context.tools == ()
 

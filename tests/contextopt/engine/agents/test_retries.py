@@ -150,7 +150,7 @@ def test_an_environment_error_waits_and_sends_nothing_new() -> None:
     assert outcome.receiver_files == fully_sent(BEFORE)
 
 
-def test_everything_goes_where_the_delta_would_be_larger() -> None:
+def test_everything_is_sent_if_the_delta_would_be_larger() -> None:
     attempt = make_attempt(plan="", error="no", diagnosis=Diagnosis("unknown", "r" * 900))
     outcome = plan_retry(attempt, {"a": SentFile("1\n")}, {"a": "2\n"}, EXACT)
     assert outcome.action == "retry"

@@ -34,7 +34,7 @@ NAMES = [pattern.name for pattern in PATTERNS]
         ("a b cd", GENERAL),
     ],
 )
-def test_what_must_hold(description: str, pattern: str) -> None:
+def test_labelled_descriptions(description: str, pattern: str) -> None:
     assert detect_task_pattern(description) == pattern
 
 
@@ -71,7 +71,7 @@ def test_compounds(pattern: str, words: str) -> None:
         "sidelengs", "betrakte", "upsetting", "readmission", "hastig", "cachalot", "installatør",
     ],
 )  # fmt: skip
-def test_what_only_looks_like_it(word: str) -> None:
+def test_words_that_only_look_like_a_pattern(word: str) -> None:
     assert detect_task_pattern(f"Nytt {word}") not in NAMES
 
 

@@ -18,7 +18,7 @@ SQL = ["SELECT", "DELETE", "INSERT", "INTO", "FROM", "JOIN"]
         "The tables are large, e.g. payments.",
     ],
 )
-def test_what_the_findings_say_is_no_claim(text: str) -> None:
+def test_names_in_the_findings_are_no_claims(text: str) -> None:
     assert check_claims(text, make_findings()) == ()
 
 
@@ -35,7 +35,7 @@ def test_what_the_findings_say_is_no_claim(text: str) -> None:
         ("See https://example.org/x.", "address", "https://example.org/x"),
     ],
 )
-def test_what_they_do_not_say_is(text: str, kind: str, claimed: str) -> None:
+def test_names_missing_in_the_findings_are_claims(text: str, kind: str, claimed: str) -> None:
     assert check_claims(text, make_findings()) == (Claim(kind, claimed),)  # type: ignore[arg-type]
 
 
@@ -66,7 +66,7 @@ def test_every_table_of_a_list_is_a_claim(text: str) -> None:
         "Alle tabeller er låst.", "The same tables and columns", "users and the other tables",
     ],
 )  # fmt: skip
-def test_ordinary_words_are_none(text: str) -> None:
+def test_ordinary_words_are_no_claims(text: str) -> None:
     finding = make_finding(content={"table": "users", "statements": SQL})
     assert check_claims(text, [finding]) == ()
 

@@ -146,7 +146,7 @@ class TestLeftOut:
         result = compressed(make_finding(id="F-1"), make_finding(id="F-2", tags=("critical",)))
         assert (result.critical, reasons(result)) == (("F-2",), {"F-1": "duplicate_of F-2"})
 
-    def test_what_does_not_fit_says_so(self) -> None:
+    def test_findings_that_do_not_fit_have_a_reason(self) -> None:
         texts = _long_texts(30)
         findings = [
             make_finding(id=f"F-{place}", content={"description": text}) for place, text in enumerate(texts)
@@ -313,7 +313,7 @@ class TestSettings:
         with pytest.raises(InvalidValue, match="speculation_below"):
             BriefSettings(speculation_below=float("nan"))
 
-    def test_nothing_is_nothing(self) -> None:
+    def test_no_findings_give_an_empty_brief(self) -> None:
         result = compressed()
         assert (result.brief, result.brief_tokens, result.tokens_before, result.discarded) == ("", 0, 0, ())
 

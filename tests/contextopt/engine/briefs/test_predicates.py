@@ -35,7 +35,7 @@ def test_statements(text: str) -> None:
         "",
     ],
 )
-def test_the_rest(text: str) -> None:
+def test_texts_that_are_no_statements(text: str) -> None:
     assert not tells(text, list(find_entities(text)))
 
 

@@ -87,7 +87,7 @@ def test_the_corpus_is_large_and_of_both_languages() -> None:
 
 
 @pytest.mark.parametrize("category", ["x", "risks"])
-def test_none_can_be_lost(category: str) -> None:
+def test_no_qualifier_can_be_lost(category: str) -> None:
     lost = [
         (case.group, said) for case in CASES for said in sayings_of(case.content, category) if case.lost(said)
     ]
@@ -95,7 +95,7 @@ def test_none_can_be_lost(category: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["risk", "statement", "details", "note", "title", "remark"])
-def test_none_can_be_lost_whatever_the_field_is_called(key: str) -> None:
+def test_no_qualifier_can_be_lost_whatever_its_field_is_called(key: str) -> None:
     lost = [
         (case.group, said)
         for case in CASES
@@ -107,7 +107,7 @@ def test_none_can_be_lost_whatever_the_field_is_called(key: str) -> None:
 
 
 @pytest.mark.parametrize("budget", [60, 300])
-def test_none_is_lost_among_others(budget: int) -> None:
+def test_no_qualifier_is_lost_among_other_findings(budget: int) -> None:
     lost = [
         (case.group, brief)
         for case in CASES
@@ -118,7 +118,7 @@ def test_none_is_lost_among_others(budget: int) -> None:
     assert lost == []
 
 
-def test_none_is_lost_when_all_compete() -> None:
+def test_no_qualifier_is_lost_if_all_compete() -> None:
     for start in range(0, len(CASES), 40):
         cases = CASES[start : start + 40]
         findings = [
@@ -139,7 +139,7 @@ def test_none_is_lost_when_all_compete() -> None:
         assert len(compression.in_brief) >= 10
 
 
-def test_nearly_all_are_said_when_there_is_room() -> None:
+def test_nearly_all_statements_are_said_if_there_is_room() -> None:
     """Nothing is lost by saying nothing."""
     unsaid = [
         case.group

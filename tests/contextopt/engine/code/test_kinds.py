@@ -58,9 +58,9 @@ PATHS = ("CHANGES.rst", "docs/api.md", "examples/a.py", "shop/cart.py", "shop/mi
         ("0002_price.py rounds down", [0.8, 0.8, 0.8, 0, 0]),
     ],
 )
-def test_a_kind_steps_back_unless_the_task_speaks_of_it(task: str, steps: list[float]) -> None:
+def test_a_kind_is_ranked_lower_unless_the_task_mentions_it(task: str, steps: list[float]) -> None:
     assert Kinds.of(PATHS).steps(task).tolist() == steps
 
 
-def test_without_files_nothing_steps_back() -> None:
+def test_no_files_have_no_steps() -> None:
     assert Kinds.of(()).steps("docs").tolist() == []

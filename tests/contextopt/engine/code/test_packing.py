@@ -37,7 +37,7 @@ def packed(files: Mapping[str, str], budget: int, query: str = "") -> Packed:
     return pack([Hit(path) for path in files], sources(files), budget, CL100K, query=query)
 
 
-def test_a_small_repository_is_there_whole() -> None:
+def test_a_small_repository_is_shown_whole() -> None:
     files = {"a.py": "import b\n", "b.py": "x = 1\n"}
     result = packed(files, 1_000)
     assert result.text == "## a.py\nimport b\n## b.py\nx = 1\n"
@@ -66,7 +66,7 @@ def test_without_words_there_are_signatures() -> None:
     assert "total" not in result.text
 
 
-def test_what_is_not_shown_is_named() -> None:
+def test_files_that_are_not_shown_are_named() -> None:
     files = {f"m{number:02}.py": module(f"f{number}", 30) for number in range(30)}
     result = packed(files, 1_000)
     modes = [file.mode for file in result.files]

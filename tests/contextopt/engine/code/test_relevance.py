@@ -55,7 +55,7 @@ def test_seeds_come_first_and_pull_what_they_import() -> None:
     assert result[1].path == "shop/prices.py"
 
 
-def test_a_past_change_that_says_the_same_points_at_its_files() -> None:
+def test_a_past_change_with_a_similar_message_points_at_its_files() -> None:
     changes = (change(30, "Invoices show the customer number", "shop/emails.py"),)
     result = ranked("customer number missing on invoices", changes=changes)
     assert result[0].path == "shop/emails.py"
@@ -110,7 +110,7 @@ def test_all_files_are_ranked_once_and_a_limit_takes_the_best() -> None:
     assert [file.score for file in result] == sorted((file.score for file in result), reverse=True)
 
 
-def test_nothing_said_leaves_the_order_of_the_paths_and_documentation_last() -> None:
+def test_an_empty_task_orders_by_path_with_documentation_last() -> None:
     texts = FILES.keys() - {"logo.png"}
     assert [file.path for file in ranked("")] == sorted(
         texts, key=lambda path: (path == "docs/guide.md", path)
@@ -136,7 +136,7 @@ def test_a_long_text_does_not_drown_its_title() -> None:
     assert lead(f"{title}\n{body} {filler}") == pytest.approx(lead(f"{title}\n{body}"))
 
 
-def test_documentation_steps_back_unless_the_task_speaks_of_it() -> None:
+def test_documentation_is_ranked_lower_unless_the_task_mentions_it() -> None:
     asked = {
         query: next(file for file in ranked(query) if file.path == "docs/guide.md").parts.get("kind", 0.0)
         for query in ("run the server", "document how to run the server", "guide.md", "Run\n\nSee the docs")
@@ -144,7 +144,7 @@ def test_documentation_steps_back_unless_the_task_speaks_of_it() -> None:
     assert list(asked.values()) == [-0.4, 0.0, 0.0, -0.2]
 
 
-def test_a_seed_never_steps_back() -> None:
+def test_a_seed_is_never_ranked_lower() -> None:
     result = ranked("run the server", seeds=("docs/guide.md",))
     assert (result[0].path, "kind" in result[0].parts) == ("docs/guide.md", False)
 
@@ -158,7 +158,7 @@ def test_an_empty_repository_ranks_nothing() -> None:
     assert Ranker.of(build_graph({}), Documents.build({})).rank("order", NOW) == []
 
 
-def test_a_change_ahead_of_now_counts_as_of_now() -> None:
+def test_a_change_dated_after_now_counts_as_age_zero() -> None:
     assert ranked("x", changes=(change(-5, "Work", "shop/taxes.py"),))[0].path == "shop/taxes.py"
 
 

@@ -40,7 +40,7 @@ def play(
     bound: int = 4 * CONTEXT_TOKENS,
     lost: Callable[[tuple[Block, ...]], tuple[Block, ...]] = lambda blocks: blocks,
 ) -> list[Placed]:
-    """Send a prompt for each question. `lost` takes blocks away that the caller no longer holds."""
+    """Send a prompt for each question. `lost` removes blocks that the caller no longer holds."""
     conversation, prompts = Conversation(800, question_tokens=20), []
     for number, ids in enumerate(questions):
         placed = place_context(Place(placement, prices, bound), conversation, decider(ids))

@@ -35,7 +35,7 @@ def test_one_clear_answer_enters_alone() -> None:
     assert len(kept(asked, ADAPTIVE.replace(budget_mode="fixed"))) == 20
 
 
-def test_records_that_fit_alike_enter_together() -> None:
+def test_equally_relevant_records_enter_together() -> None:
     assert len(kept(query(*[6] * 20))) == 20
 
 

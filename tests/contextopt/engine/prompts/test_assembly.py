@@ -137,7 +137,7 @@ def test_stable_order_grows_at_the_end() -> None:
     assert run(make_space(*old, make_record(9)), config).text.startswith(before)
 
 
-def test_as_of_the_past_ignores_what_is_dated_later() -> None:
+def test_as_of_ignores_records_dated_later() -> None:
     space = make_space(make_record(1, days_old=20), make_record(2, days_old=1))
     then = NOW - timedelta(days=15)
     assembled = assemble(space, STAGE_4, then, TOKENIZER)
@@ -206,7 +206,7 @@ def test_baseline_is_given_apart_from_the_candidates() -> None:
     assert assembled.stats.tokens_saved is not None and assembled.stats.tokens_saved > 0
 
 
-def test_no_comparison_where_stage_3_could_not_be_assembled() -> None:
+def test_no_comparison_if_stage_3_could_not_be_assembled() -> None:
     config = ContextConfig(stage3_context_tokens=0)
     assembled = assemble(make_full_space(), config, NOW, TOKENIZER, sizes=PartSizes(history=2000))
     assert assembled.stats.stage3_tokens is None and assembled.stats.tokens_saved is None

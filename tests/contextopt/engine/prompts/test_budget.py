@@ -58,7 +58,7 @@ def test_a_fixed_total_takes_from_the_context() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 1.5, True, "8"])
-def test_sizes_that_are_none(size: object) -> None:
+def test_invalid_sizes_are_refused(size: object) -> None:
     with pytest.raises(InvalidValue, match="system_tokens"):
         allocate(CONFIG, PartSizes(size))  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="history_tokens"):

@@ -93,7 +93,7 @@ def test_json_keeps_weights_exact() -> None:
         ({"stage": "4"}, "stage"),
     ],
 )
-def test_json_that_is_no_config(values: dict[str, Any], field: str) -> None:
+def test_invalid_json_is_refused(values: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidValue) as caught:
         ContextConfig.from_json(values)
     assert caught.value.field == field

@@ -48,7 +48,7 @@ def test_repetitions(first: str, second: str) -> None:
         ("", "a"),
     ],
 )
-def test_what_only_looks_alike(first: str, second: str) -> None:
+def test_texts_that_only_look_alike(first: str, second: str) -> None:
     seen = SeenTexts()
     assert seen.admit(1, first) is None
     assert seen.admit(2, second) is None

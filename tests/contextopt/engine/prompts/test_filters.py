@@ -6,7 +6,7 @@ from tests.contextopt.engine.factories import NOW, make_record
 WEEK = DateRange.ending_at(NOW, 7)
 
 
-def test_counts_what_falls_out_apart() -> None:
+def test_records_filtered_out_are_counted_by_cause() -> None:
     inside, old, gone = make_record(1), make_record(2, days_old=8), make_record(3, deleted=True)
     old_and_gone = make_record(4, days_old=8, deleted=True)
     result = filter_records((inside, old, gone, old_and_gone), ContextFilters(WEEK))

@@ -45,7 +45,7 @@ def test_one_long_run_is_cut() -> None:
     assert found.endswith("…")
 
 
-def test_what_stands_too_far_in_is_not_read() -> None:
+def test_text_beyond_the_limit_is_not_read() -> None:
     found = RatedText("word " * (MAX_TEXT_CHARS // 4) + NEEDLE, query("certificate")).excerpt(200)
     assert NEEDLE not in found
     assert found.endswith("…")

@@ -94,7 +94,7 @@ def test_the_day_of_all_messages_stands_once_in_the_header() -> None:
 
 
 def test_a_later_block_states_its_day_again() -> None:
-    """Between it and the block that stated the day, another block may be of another day."""
+    """A block of another day may stand between it and the block that stated the day."""
     first, second = make_message(1, "Ada", "Ready?"), make_message(2, "Bo", "The printer is on fire.")
     block = read_block(1, ask([first], {}).text, [(1, first[0].version)], TOKENIZER)
     sight = Sight.of([block])

@@ -154,6 +154,6 @@ def test_lending_does_not_depend_on_order(hits: dict[int, Relevance], thread: li
     assert all(0 <= found.neighbour <= 10 for found in forward.values())
 
 
-def test_a_moment_ahead_counts_as_now() -> None:
+def test_a_date_after_now_counts_as_age_zero() -> None:
     ahead = make_record(1).date + timedelta(hours=5)
     assert score_for(make_record(1, date=ahead), Relevance()) == score_for(make_record(1), Relevance())

@@ -100,7 +100,7 @@ def test_window_at_the_ends_of_time(moment: datetime, days: int | None) -> None:
     assert moment in DateRange.ending_at(moment, days)
 
 
-def test_window_refuses_what_is_no_window() -> None:
+def test_an_invalid_window_is_refused() -> None:
     with pytest.raises(InvalidValue, match="start"):
         DateRange(NOW, NOW - timedelta(days=1))
     with pytest.raises(InvalidValue, match="window_days"):

@@ -48,7 +48,7 @@ def test_a_record_counts_if_half_of_the_answers_words_in_it_are_shown(shown, ans
         ({}, 100, 0.0),
         ({1: f"{FRAME}{NOTES}\n"}, 1_000, 0.5),
         ({1: f"{FRAME}{NOTES}\n", 2: f"{FRAME}{NOTES}\n"}, 1_000, 1.0),
-        # Only so much could be shown.
+        # The budget has room for one record only.
         ({1: f"{FRAME}{NOTES}\n"}, TOKENIZER.count(f"{FRAME}{NOTES}\n"), 1.0),
         ({3: f"{FRAME}{NOTES}\n"}, 1_000, 0.0),
         ({1: f"{FRAME}{NOTES}\n"}, 0, 0.0),

@@ -11,7 +11,7 @@ ALPHAS = st.floats(0, 1)
 
 
 @given(SCORES, COSINES)
-def test_nothing_that_one_ranking_found_is_lost(lexical, vector) -> None:
+def test_rows_of_only_one_ranking_are_kept(lexical, vector) -> None:
     for fused in (reciprocal_rank(lexical, vector), weighted(lexical, vector, alpha=0.5)):
         assert sorted(row.id for row in fused) == sorted(lexical.keys() | vector.keys())
 
@@ -25,7 +25,7 @@ def test_relevance_is_from_0_to_1_and_falls(lexical, vector, alpha) -> None:
 
 
 @given(SCORES, COSINES, st.randoms())
-def test_the_order_of_what_comes_in_does_not_matter(lexical, vector, random) -> None:
+def test_the_order_of_the_input_does_not_matter(lexical, vector, random) -> None:
     items = list(lexical.items())
     random.shuffle(items)
     assert reciprocal_rank(dict(items), vector) == reciprocal_rank(lexical, vector)
@@ -60,7 +60,7 @@ def test_first_in_both_is_1() -> None:
     assert weighted({1: 5.0}, {1: 1.0}, alpha=0.3)[0].relevance == 1
 
 
-def test_what_one_ranking_has_first_is_not_lost_among_what_both_have_somewhere() -> None:
+def test_the_first_of_one_ranking_is_not_lost_among_rows_of_both() -> None:
     middling = range(2, 12)
     lexical = {1: 9.0, **{row: 4.0 - row / 10 for row in middling}}
     vector = {1: 0.2, **{row: 0.5 + row / 100 for row in middling}}

@@ -31,7 +31,7 @@ def test_norwegian_and_danish(text: str) -> None:
         "def get_user(og): return og  # the original graph is not used",
     ],
 )
-def test_english_and_all_else(text: str) -> None:
+def test_english_and_other_languages(text: str) -> None:
     assert detect_language(text) == "en"
 
 

@@ -104,7 +104,7 @@ def test_prose_meets_code() -> None:
 
 
 def words_like_none(count: int) -> list[str]:
-    """Return so many words of two letters, each its own term."""
+    """Return this many words of two letters, each its own term."""
     letters = "bcdfghjklmnpqrtvwxyz"
     return [one + other for one in letters for other in letters][:count]
 

@@ -26,7 +26,7 @@ every_payload = pytest.mark.parametrize("text", PAYLOADS, ids=ascii)
 
 
 def ours(text: str) -> list[str]:
-    """Return the lines without a mark, as a reader sees them who takes any separator for a line's end."""
+    """Return the lines without a mark, for a reader who takes any separator as a line break."""
     lines = [line for line in text.splitlines() if line and not line.startswith(MARK)]
     return [_DIGEST.sub("digest", line) for line in lines if line != NO_NEWLINE.rstrip()]
 

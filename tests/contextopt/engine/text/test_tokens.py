@@ -112,7 +112,7 @@ def test_heuristic_rounds_up() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "cl200k", "cl100k_base_offline", "../etc", "x" * 500])
-def test_unknown_encoding_says_what_is_known(name: str) -> None:
+def test_an_unknown_encoding_names_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownEncoding, match="known are cl100k_base") as caught:
         get_tokenizer(name)
     assert caught.value.field == "encoding"
@@ -129,7 +129,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return constructors
 
 
-def test_encoding_out_of_reach_is_an_error_that_says_what_to_do(plugin: dict[str, Any]) -> None:
+def test_an_encoding_that_cannot_be_fetched_says_what_to_do(plugin: dict[str, Any]) -> None:
     def unreachable() -> dict[str, Any]:
         raise OSError("no route")
 
@@ -138,7 +138,9 @@ def test_encoding_out_of_reach_is_an_error_that_says_what_to_do(plugin: dict[str
         get_tokenizer("far_base")
 
 
-def test_a_hanging_download_holds_nobody_up(plugin: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_download_does_not_block_callers(
+    plugin: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tokens, "LOAD_TIMEOUT_SECONDS", 0.05)
     arrived = threading.Event()
 

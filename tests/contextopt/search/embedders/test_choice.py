@@ -80,7 +80,7 @@ def test_a_folder_says_which_file_is_missing_or_broken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff\xfe", b"[1]", b'{"version": "1.0"}'])
-def test_a_broken_tokenizer_is_told(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_tokenizer_is_a_named_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.onnx").touch()
     (tmp_path / "tokenizer.json").write_bytes(content)
     with pytest.raises(EmbeddingUnavailable, match="Cannot instantiate Tokenizer"):
@@ -114,7 +114,7 @@ def test_an_endpoint_is_asked_in_bounded_batches_with_the_key(server: ModelServe
     assert embedder.name == "endpoint:small:8"
 
 
-def test_what_passes_is_tried_again(server: ModelServer) -> None:
+def test_temporary_failures_are_tried_again(server: ModelServer) -> None:
     server.script += [busy("0.05"), FAILING]
     assert make_endpoint(server).embed(TEXTS).any(axis=1).all()
     assert len(server.seen) == 3

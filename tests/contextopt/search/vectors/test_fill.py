@@ -1,4 +1,4 @@
-"""Vectors follow every write, whichever process dies, and models change without a gap."""
+"""Vectors follow every write even if a process dies, and models change without a gap in search."""
 
 import time
 from collections.abc import Iterator
@@ -85,7 +85,7 @@ def cosines(space: Space, vector: QueryVector, ids: list[int]) -> dict[int, floa
     return {row: parts.similarity for row, parts in rated.items()}
 
 
-def test_what_is_written_is_found_by_meaning(space: Space) -> None:
+def test_written_records_are_found_by_meaning(space: Space) -> None:
     for title in TITLES:
         make_record(space, title=title, notes="")
     assert embed_query("anything") is None
@@ -135,7 +135,7 @@ def test_a_blank_text_has_no_vector(space: Space, record_table: registry.Searcha
     assert found[filled.pk] is not None
 
 
-def test_a_job_that_died_midway_is_gone_on_with(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_job_continues_one_that_died(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         make_record(space, title=f"Record {number}")
     monkeypatch.setattr(fill, "BATCH_ROWS", 2)
@@ -203,7 +203,7 @@ def test_models_change_while_searches_go_on(space: Space, settings, endpoint: Mo
     status = embedding_status()
     assert (status.model, status.building, status.is_settled) == ("wordllama-256", "endpoint:small:16", False)
     assert titles_near("the queue is stuck", space)[0] == TITLES[0]
-    # A record written meanwhile is found at once with the old model, and later with the new one.
+    # A record written now is found at once with the old model, and later with the new one.
     make_record(space, title="Written meanwhile", notes="")
     endpoint.script += [FAILING] * 30
     with pytest.raises(EmbeddingUnavailable):
@@ -219,9 +219,7 @@ def test_models_change_while_searches_go_on(space: Space, settings, endpoint: Mo
     assert set(RecordEmbedding.objects.values_list("model__name", flat=True)) == {"endpoint:small:16"}
 
 
-def test_a_change_that_is_taken_back_leaves_the_old_model(
-    space: Space, settings, endpoint: ModelServer
-) -> None:
+def test_a_reverted_setting_keeps_the_old_model(space: Space, settings, endpoint: ModelServer) -> None:
     make_record(space)
     work()
     settings.EMBEDDING_MODEL = "endpoint"
@@ -234,7 +232,7 @@ def test_a_change_that_is_taken_back_leaves_the_old_model(
     }
 
 
-def test_a_model_that_cannot_be_had_does_not_stop_the_one_in_force(space: Space, settings) -> None:
+def test_an_unavailable_model_does_not_stop_the_active_one(space: Space, settings) -> None:
     make_record(space)
     work()
     settings.EMBEDDING_MODEL, settings.EMBEDDING_MODEL_PATH = "onnx", "/nowhere/model"
@@ -376,7 +374,7 @@ def test_the_job_does_nothing_twice_and_logs_what_it_cannot_reach(
     assert RecordEmbedding.objects.count() == 1
 
 
-def test_the_idle_job_asks_little(space: Space, django_assert_max_num_queries) -> None:
+def test_the_idle_job_makes_few_queries(space: Space, django_assert_max_num_queries) -> None:
     make_record(space)
     work()
     # Lock and unlock, models, fills, lines, lines of the model, open fills, the size of each table, building,
@@ -404,7 +402,7 @@ def test_the_command_reports(space: Space, capsys: pytest.CaptureFixture[str]) -
         (100_000, 100_000, False, False),
     ],
 )
-def test_the_graph_is_asked_where_it_need_not_visit_too_much_else(
+def test_all_rows_are_compared_where_that_is_faster(
     record_table: registry.Searchable, rows: int, of: int, by_key: bool, by_date: bool
 ) -> None:
     vector = QueryVector(1, "m", 2, np.ones(2, np.float32), {"record": of})
@@ -412,7 +410,7 @@ def test_the_graph_is_asked_where_it_need_not_visit_too_much_else(
     assert is_best_compared(record_table, vector, rows, limit=40, by_date=True) == by_date
 
 
-def test_a_record_that_is_dated_anew_is_found_in_its_window_alone(space: Space, monkeypatch) -> None:
+def test_a_record_with_a_new_date_is_found_only_in_its_window(space: Space, monkeypatch) -> None:
     """Its own date applies at once; the index by date follows once the vector has the new date."""
     now = timezone.now()
     for title in TITLES:

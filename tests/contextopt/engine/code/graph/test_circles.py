@@ -10,14 +10,14 @@ def test_circles() -> None:
     assert find_circles({}) == []
 
 
-def test_one_of_a_hundred_thousand() -> None:
+def test_a_circle_of_a_hundred_thousand_files() -> None:
     size = 100_000
     circle = {f"{number:06}": (f"{(number + 1) % size:06}",) for number in range(size)}
     assert [len(group) for group in find_circles(circle)] == [size]
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=30))
-def test_a_group_is_what_reaches_and_is_reached(pairs: list[tuple[int, int]]) -> None:
+def test_a_group_has_the_files_that_reach_one_another(pairs: list[tuple[int, int]]) -> None:
     imports = {str(n): tuple(sorted({str(b) for a, b in pairs if a == n})) for n in range(9)}
 
     def reached(start: str) -> set[str]:

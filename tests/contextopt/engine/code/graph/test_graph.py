@@ -43,7 +43,7 @@ def test_a_missing_target_is_listed_and_another_package_is_not() -> None:
         ("app.min.js", b"var a=1;" * 2_000, "minified"),
     ],
 )
-def test_what_is_not_read_says_why(path: str, content: bytes, reason: str) -> None:
+def test_skipped_files_have_a_reason(path: str, content: bytes, reason: str) -> None:
     graph = graph_of({path: content})
     assert graph.skipped == (Skipped(path, reason),)
     assert graph.imports == {path: ()}
@@ -88,7 +88,7 @@ def test_deep_nesting_does_not_stop_it(opening: str) -> None:
         parse_file(f"a.{ending}", (opening * 10_000).encode())
 
 
-def test_a_grammar_that_gets_lost_gives_up() -> None:
+def test_a_grammar_that_takes_too_long_gives_up() -> None:
     parsed = parse_file("a.rs", b"if x:\n " * 40_000)
     assert (parsed.imports, parsed.problems) == ((), (1,))
 
@@ -125,7 +125,7 @@ def test_relevance_falls_with_distance_and_goes_both_ways() -> None:
     assert sum(rank.values()) == pytest.approx(1.0)
 
 
-def test_nothing_to_start_from_spreads_nothing() -> None:
+def test_no_start_spreads_nothing() -> None:
     links = Links.of(graph_of({"a.py": "import b", "b.py": ""}))
     assert links.spread(np.zeros(2), 0.5).tolist() == [0.0, 0.0]
     assert Links.of(graph_of({})).spread(np.zeros(0), 0.5).tolist() == []
