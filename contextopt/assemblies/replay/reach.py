@@ -286,6 +286,6 @@ def _prepare(material: Material) -> PreparedQuery:
         raise ServiceUnavailable("The question cannot be embedded now. Try again later.")
     if asked.vector is None or asked.vector.model != encoder:
         now = asked.vector.model if asked.vector else "none"
-        message = f"Its question was embedded by {encoder}; the model is {now} now."
+        message = f"Its question was embedded by {encoder}, but the current model is {now}."
         raise NotReplayable(Reason.ENCODER_CHANGED, message)
     return asked

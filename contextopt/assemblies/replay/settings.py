@@ -42,7 +42,7 @@ def _config_of(material: Material, version: int) -> ContextConfig:
     try:
         request = AssemblyIn.model_validate({**material.request, "space": space.slug})
     except ValidationError as error:
-        raise Conflict("The request was logged by an older version and is refused now.") from error
+        raise Conflict("An older version logged the request, and this one does not accept it.") from error
     settings = {name: getattr(stored, name) for name in SETTINGS}
     under_version = replace(load_space(space.team_id, space.slug), settings=settings)
     return config_in_force(under_version, request)[0]

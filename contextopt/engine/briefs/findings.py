@@ -167,7 +167,7 @@ def _check_content(content: object) -> None:
 def _check_json(name: str, value: object, depth: int) -> int:
     """Return the approximate number of characters of the value. Reject non-JSON values and deep nesting."""
     if depth < 0:
-        raise InvalidValue(name, f"must be nested at most {MAX_NESTING} deep")
+        raise InvalidValue(name, f"must not be nested deeper than {MAX_NESTING}")
     match value:
         case str():
             check_text(name, value)

@@ -87,7 +87,7 @@ _HEDGES = _Words(_HEDGING)
 
 
 class Wording:
-    """A text, and what its words say about the sentences beside it."""
+    """A text, and whether its words limit or retract the sentences beside it."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -41,7 +41,7 @@ def _check_share(name: str, value: object) -> None:
 
 def _check_categories(name: str, values: tuple[str, ...]) -> None:
     if len(values) > MAX_CATEGORIES:
-        raise InvalidValue(name, f"must be at most {MAX_CATEGORIES}")
+        raise InvalidValue(name, f"must have at most {MAX_CATEGORIES} items")
     for value in values:
         check_text(name, value)
 

@@ -226,5 +226,5 @@ def _constructor(name: str) -> Callable[[], dict[str, Any]]:
     known = known_encodings()
     constructors = tiktoken.registry.ENCODING_CONSTRUCTORS
     if name not in known or constructors is None:
-        raise UnknownEncoding(name, f"{name!r:.80} is unknown; known are {', '.join(known)}")
+        raise UnknownEncoding(name, f"{name!r:.80} is unknown; the known ones are {', '.join(known)}")
     return constructors.get(_OFFLINE.get(name, name)) or constructors[name]

@@ -78,7 +78,7 @@ def utc(field: str, value: object) -> datetime:
     if value.tzinfo is UTC:
         return value
     if value.utcoffset() is None:
-        raise InvalidValue(field, "must carry a time zone")
+        raise InvalidValue(field, "must have a time zone")
     try:
         return value.astimezone(UTC)
     except OverflowError:

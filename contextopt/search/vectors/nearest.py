@@ -99,7 +99,7 @@ def embed_query(text: str) -> QueryVector | None:
     model_id, name, dimensions, indexed, sizes = row
     vector = get_embedder(name).embed([text])[0]
     if vector.shape != (dimensions,):
-        raise EmbeddingUnavailable(f"{name} gives {vector.size} dimensions, not {dimensions}")
+        raise EmbeddingUnavailable(f"{name} returns {vector.size} dimensions, not {dimensions}")
     if not np.any(vector):
         return None
     rows = {table.name: size for table, size in zip(registry.all(), sizes, strict=True)}

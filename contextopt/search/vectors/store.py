@@ -76,7 +76,7 @@ def _embed(model: EmbeddingModel, texts: Sequence[str]) -> Vectors:
     vectors = get_embedder(model.name).embed(texts)
     if vectors.shape != (len(texts), model.dimensions):
         raise EmbeddingUnavailable(
-            f"{model.name} gives {vectors.shape[1]} dimensions, not {model.dimensions} as before"
+            f"{model.name} returns {vectors.shape[1]} dimensions, not {model.dimensions} as before"
         )
     return vectors
 

@@ -300,7 +300,7 @@ def test_only_the_best_candidates_need_to_be_given(space: SpaceContext, data: st
 
 @given(st.datetimes())
 def test_naive_dates_are_refused(moment: datetime) -> None:
-    with pytest.raises(InvalidValue, match="date: must carry a time zone"):
+    with pytest.raises(InvalidValue, match="date: must have a time zone"):
         make_record(date=moment)
-    with pytest.raises(InvalidValue, match="now: must carry a time zone"):
+    with pytest.raises(InvalidValue, match="now: must have a time zone"):
         assemble(make_space(), ContextConfig(), moment, TOKENIZER)

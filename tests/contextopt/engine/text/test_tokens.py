@@ -113,7 +113,7 @@ def test_heuristic_rounds_up() -> None:
 
 @pytest.mark.parametrize("name", ["", "cl200k", "cl100k_base_offline", "../etc", "x" * 500])
 def test_an_unknown_encoding_names_the_known_ones(name: str) -> None:
-    with pytest.raises(UnknownEncoding, match="known are cl100k_base") as caught:
+    with pytest.raises(UnknownEncoding, match="the known ones are cl100k_base") as caught:
         get_tokenizer(name)
     assert caught.value.field == "encoding"
     assert len(caught.value.message) < 500
