@@ -1,11 +1,12 @@
 """The charts of the agents' pages. Pure: rows in, Plotly figures out."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
+from dashboard.kit.charts.columns import Cells, Column, ColumnChart
 from dashboard.kit.charts.plots import (
     DASHES,
     LABEL_MARGIN,
@@ -72,17 +73,19 @@ class PhaseData:
         """The buckets as query strings."""
         return [bucket_query(bucket) for bucket in self.period.buckets]
 
+    @cached_property
+    def counts(self) -> list[int]:
+        """The number of filtered contexts in each bucket."""
+        return [sum(line.points[place].filterings for line in self.lines) for place in range(len(self.spans))]
 
-@dataclass(frozen=True, slots=True)
-class PhaseChart:
-    """A chart whose table view and CSV have one column per phase."""
 
-    slug: str
-    title: str
-    note: str
-    pick: Callable[[PhaseFigures], float | None]
-    show: Callable[[float | None], str]
-    build: Callable[[PhaseData], Plot]
+type PhaseChart = ColumnChart[PhaseFigures, PhaseData]
+
+
+def columns_of(chart: PhaseChart, data: PhaseData) -> list[Cells]:
+    """Return the chart's only column for each phase."""
+    (column,) = chart.columns
+    return [replace(column.cells(line.points), name=line.name) for line in data.lines]
 
 
 def saved_figure(data: PhaseData) -> Plot:
@@ -121,22 +124,23 @@ def _saved(figures: PhaseFigures) -> int | None:
     return figures.saved_tokens if figures.filterings else None
 
 
-PHASE_CHARTS = {
-    chart.slug: chart
-    for chart in (
-        PhaseChart(
-            "saved",
-            "Tokens saved by phase",
-            "compared with the full context",
-            _saved,
-            whole,
-            saved_figure,
-        ),
-        PhaseChart(
-            "share", "Share saved by phase", "of the full context", lambda f: f.rate, percent, share_figure
-        ),
-    )
-}
+_CHARTS: tuple[PhaseChart, ...] = (
+    ColumnChart(
+        "saved",
+        "Tokens saved by phase",
+        "compared with the full context",
+        (Column("Tokens saved", _saved, whole),),
+        saved_figure,
+    ),
+    ColumnChart(
+        "share",
+        "Share saved by phase",
+        "of the full context",
+        (Column("Share saved", lambda f: f.rate, percent),),
+        share_figure,
+    ),
+)
+PHASE_CHARTS = {chart.slug: chart for chart in _CHARTS}
 
 
 def _lines(series: PhaseSeries) -> list[PhaseLine]:

@@ -1,7 +1,5 @@
 """Phases: how much filtering an agent's context saves, and the settings that decide it."""
 
-from collections.abc import Iterator
-from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -17,17 +15,16 @@ from contextopt.agents.profiles import activate_profile, profile_in_force, publi
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.models import Assembly, Kind, PhaseProfile, Role
 from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
-from dashboard.kit.charts.panels import ChartPanel, ChartTable, TableRow, bucket_label
-from dashboard.kit.charts.shapes import saving_bar
-from dashboard.kit.exports import stream_csv
+from dashboard.kit.charts.columns import make_table, stream_columns
+from dashboard.kit.charts.panels import ChartPanel
+from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
-from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows
+from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows, columns_of
 from dashboard.pages.agents.filters import PhasesForm
 from dashboard.pages.agents.forms import ProfileForm
 from dashboard.pages.agents.phasefigures import (
     OTHERS,
-    PhaseFigures,
     PhaseSeries,
     build_phase_tiles,
     compare_profiles,
@@ -88,7 +85,7 @@ def _has_any(request: TeamRequest) -> bool:
     return Assembly.objects.of(request.team).filter(kind=Kind.PHASE).exists()
 
 
-def _bar(row: Assembly) -> Any:
+def _bar(row: Assembly) -> Bar:
     return saving_bar(before=row.tokens_before or 0, after=row.tokens_after)
 
 
@@ -105,20 +102,10 @@ def _rows(form: PhasesForm) -> PhaseRows:
 
 
 def _panel(chart: PhaseChart, data: PhaseData) -> ChartPanel:
-    rows = []
-    for number, (bucket, span) in enumerate(zip(data.period.buckets, data.spans, strict=True)):
-        figures = [line.points[number] for line in data.lines]
-        has_any = any(point.filterings for point in figures)
-        rows.append(
-            TableRow(
-                bucket_label(bucket, data.period),
-                f"{data.rows(OTHERS)}{span}" if has_any else "",
-                tuple(chart.show(chart.pick(point)) for point in figures),
-                bucket.end > data.period.until,
-            )
-        )
-    columns = tuple(line.name for line in data.lines)
-    return ChartPanel(chart.slug, chart.title, chart.note, ChartTable(columns, rows))
+    address = data.rows(OTHERS)
+    urls = [f"{address}{span}" if count else "" for span, count in zip(data.spans, data.counts, strict=True)]
+    table = make_table(columns_of(chart, data), data.period, urls)
+    return ChartPanel(chart.slug, chart.title, chart.note, table)
 
 
 @require_GET
@@ -129,15 +116,8 @@ def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form = PhasesForm(request.GET, team=request.team)
     form.is_valid()
     data = PhaseData.of(read_phase_series(form.to_filter(timezone.now())), _rows(form))
-    header = ["start", "end", "filterings", *(line.name for line in data.lines)]
-    return stream_csv(f"contextopt-phases-{slug}", header, _csv_rows(PHASE_CHARTS[slug], data))
-
-
-def _csv_rows(chart: PhaseChart, data: PhaseData) -> Iterator[list[Any]]:
-    for number, bucket in enumerate(data.period.buckets):
-        figures = [line.points[number] for line in data.lines]
-        total = sum(figures, PhaseFigures())
-        yield [*data.period.local_ends(bucket), total.filterings, *(chart.pick(point) for point in figures)]
+    columns = columns_of(PHASE_CHARTS[slug], data)
+    return stream_columns(f"contextopt-phases-{slug}", columns, data.period, "filterings", data.counts)
 
 
 @require_http_methods(["GET", "POST"])
