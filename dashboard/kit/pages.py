@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
+from django_htmx.http import push_url
 
 from dashboard.kit.access import TeamRequest
 from dashboard.kit.savedviews import SavedView
@@ -22,12 +23,18 @@ def render_page(
     context: dict[str, Any],
     *,
     partials: tuple[str, ...] = (),
+    query: str | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    """Render the page, or the partial that htmx requests by its target's id."""
+    """Render the page, or the partial that htmx requests by its target's id.
+
+    If `query` is given, the first partial also puts this query string into the browser's address.
+    """
     target = request.htmx.target if request.htmx else None
     name = f"{template}#{target}" if target in partials else template
     response = render(request, name, context, status=status)
+    if query is not None and target == partials[0]:
+        push_url(response, f"{request.path}?{query}".rstrip("?"))
     if request.htmx and request.method == "POST":
         _add_toasts(request, response)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])

@@ -67,10 +67,7 @@ def phases(request: TeamRequest) -> HttpResponse:
         "filterings": [(row, _bar(row)) for row in page.rows],
         "has_any": bool(series.total.filterings) or _has_any(request),
     }
-    response = render_page(request, TEMPLATE, context, partials=("phases", "filterings"))
-    if request.htmx and request.htmx.target == "phases":
-        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
-    return response
+    return render_page(request, TEMPLATE, context, partials=("phases", "filterings"), query=form.query())
 
 
 def _offered(form: PhasesForm, *measured: PhaseSeries) -> list[tuple[str, str]]:

@@ -116,10 +116,7 @@ def feedback(request: TeamRequest) -> HttpResponse:
         "records": record_rows(read_record_trends(wanted), links),
         "votes_url": links.to(),
     }
-    response = render_page(request, TEMPLATE, context, partials=("feedback",))
-    if request.htmx and request.htmx.target == "feedback":
-        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
-    return response
+    return render_page(request, TEMPLATE, context, partials=("feedback",), query=form.query())
 
 
 def _groups(wanted: VoteFilter, links: Links, downvotes: int) -> list[dict[str, Any]]:

@@ -62,7 +62,8 @@ def overview(request: TeamRequest) -> HttpResponse:
     if not figures["total"].assemblies and not Assembly.objects.of(request.team).exists():
         if request.htmx:
             return HttpResponseClientRefresh()
-        return render_page(request, "dashboard/welcome.html", _welcome(request))
+        context = {"has_spaces": Space.objects.of(request.team).exists()}
+        return render_page(request, "dashboard/welcome.html", context)
     polls = read_digits(request.GET.get("polls", ""), INT_MAX) or 0
     figures |= {"polls": polls + 1, "is_polling": polls < MAX_POLLS}
     return _render_overview(request, form, figures, status=200 if polls < MAX_POLLS else STOP_POLLING)
@@ -73,10 +74,9 @@ def _render_overview(
 ) -> HttpResponse:
     """Show the figures or, without them, the errors in the filters."""
     context = {**_frame(request, form), **figures}
-    response = render_page(request, TEMPLATE, context, partials=("overview", "figures"), status=status)
-    if request.htmx and request.htmx.target == "overview":
-        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
-    return response
+    return render_page(
+        request, TEMPLATE, context, partials=("overview", "figures"), query=form.query(), status=status
+    )
 
 
 @require_GET
@@ -123,12 +123,6 @@ def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, 
 
 def _series(form: OverviewForm, wanted: FigureFilter, prices: PriceList) -> Series:
     return read_series_apart(wanted, prices) if form.is_apart else read_series(wanted, prices)
-
-
-def _welcome(request: TeamRequest) -> dict[str, Any]:
-    return {
-        "has_spaces": Space.objects.of(request.team).exists(),
-    }
 
 
 def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:

@@ -51,10 +51,9 @@ def traffic(request: TeamRequest) -> HttpResponse:
         "is_polling": polls < MAX_POLLS,
     }
     status = 200 if polls < MAX_POLLS else STOP_POLLING
-    response = render_page(request, TEMPLATE, context, partials=("traffic", "figures"), status=status)
-    if request.htmx and request.htmx.target == "traffic":
-        response.headers["HX-Push-Url"] = f"{request.path}?{form.query()}".rstrip("?")
-    return response
+    return render_page(
+        request, TEMPLATE, context, partials=("traffic", "figures"), query=form.query(), status=status
+    )
 
 
 def _frame(form: TrafficForm) -> dict[str, Any]:
