@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from contextopt.agents.models import PHASE_MAX, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.engine.agents.retries import ROOT_CAUSES
-from contextopt.models import Assembly, Attempt, Kind, Task, TaskState
+from contextopt.models import Assembly, Attempt, HandoffPhase, Kind, Task, TaskState
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
 from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, PeriodForm, TeamFilterForm
 from dashboard.kit.periods import Period
@@ -35,17 +35,11 @@ class PhasesForm(PeriodForm):
         return found.filter(phase=phase) if phase else found
 
 
-class TasksForm(TeamFilterForm):
-    """Filters of the list of tasks; `find` matches an id or the caller's own id."""
+class _TaskFilters(TeamFilterForm):
+    """Filters of a list of tasks; `find` matches an id or the caller's own id."""
 
-    state = forms.ChoiceField(choices=[("", "All states"), *TaskState.choices], required=False)
-    cause = forms.ChoiceField(
-        choices=[("", "All root causes"), *((name, name.replace("_", " ")) for name in ROOT_CAUSES)],
-        required=False,
-        label="Root cause",
-    )
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
-    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False)
+    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False, label="Number or external ID")
 
     def select(self) -> QuerySet[Task]:
         """Return the team's matching tasks; none if the filters are invalid."""
@@ -53,13 +47,29 @@ class TasksForm(TeamFilterForm):
         if not self.is_valid():
             return found.none()
         given = self.cleaned_data
-        found = found.filter(**{name: given[name] for name in ("state", "repository") if given[name]})
-        if given["cause"]:
-            causes = Attempt.objects.filter(task=OuterRef("pk"), root_cause=given["cause"])
-            found = found.filter(Exists(causes))
-        if given["find"]:
-            found = found.named(given["find"])
-        return found
+        exact = {name: given.get(name) for name in ("repository", "phase", "state")}
+        found = found.filter(**{name: value for name, value in exact.items() if value})
+        return found.named(given["find"]) if given["find"] else found
+
+
+class HandoffTasksForm(_TaskFilters):
+    phase = forms.ChoiceField(choices=[("", "All phases"), *HandoffPhase.choices], required=False)
+
+
+class TasksForm(_TaskFilters):
+    state = forms.ChoiceField(choices=[("", "All states"), *TaskState.choices], required=False)
+    cause = forms.ChoiceField(
+        choices=[("", "All root causes"), *((name, name.replace("_", " ")) for name in ROOT_CAUSES)],
+        required=False,
+        label="Root cause",
+    )
+
+    def select(self) -> QuerySet[Task]:
+        found = super().select()
+        if not self.cleaned_data.get("cause"):
+            return found
+        causes = Attempt.objects.filter(task=OuterRef("pk"), root_cause=self.cleaned_data["cause"])
+        return found.filter(Exists(causes))
 
 
 class RelevantForm(FilterForm):

@@ -4,45 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from django.db.models import QuerySet
 
 from contextopt.agents.handoffs.inputs import FindingIn, FindingPatch
 from contextopt.agents.handoffs.models import CATEGORY_MAX
 from contextopt.agents.inputs import ProfileIn, StandingDocumentIn, TaskIn
 from contextopt.agents.models import (
     PHASE_BUDGET_MAX,
-    REPOSITORY_MAX,
     STANDING_CONTENT_MAX,
     STANDING_TITLE_MAX,
     TASK_DESCRIPTION_MAX,
-    TASK_EXTERNAL_ID_MAX,
 )
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.models import Decision, HandoffPhase, Task
-from dashboard.kit.filters import TeamFilterForm
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 
 # Fields of a finding that are omitted if nothing is chosen.
 OPTIONAL = ("phase", "decision")
-
-
-class HandoffTasksForm(TeamFilterForm):
-    """Filters of the list of tasks; `find` matches an id or the caller's own id."""
-
-    phase = forms.ChoiceField(choices=[("", "All phases"), *HandoffPhase.choices], required=False)
-    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
-    find = forms.CharField(max_length=TASK_EXTERNAL_ID_MAX, required=False, label="Number or external ID")
-
-    def select(self) -> QuerySet[Task]:
-        """Return the team's matching tasks; none if the filters are invalid."""
-        found = Task.objects.of(self.team)
-        if not self.is_valid():
-            return found.none()
-        given = self.cleaned_data
-        found = found.filter(**{name: given[name] for name in ("phase", "repository") if given[name]})
-        if given["find"]:
-            found = found.named(given["find"])
-        return found
 
 
 class TaskForm(InputForm[TaskIn]):

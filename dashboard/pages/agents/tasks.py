@@ -16,7 +16,8 @@ from contextopt.models import Finding, HandoffPhase, Role, Task
 from dashboard.kit.access import TeamRequest, as_404, get_task, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
-from dashboard.pages.agents.forms import FindingForm, HandoffTasksForm, LabelsForm, TaskForm
+from dashboard.pages.agents.filters import HandoffTasksForm
+from dashboard.pages.agents.forms import FindingForm, LabelsForm, TaskForm
 from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
 from dashboard.pages.agents.handoffs import (
     CATEGORIES,
