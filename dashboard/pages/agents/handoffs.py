@@ -3,18 +3,18 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from django.db.models import Count, Q, Sum
 
 from contextopt.agents.handoffs.models import finding_key
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
+from contextopt.engine.agents.linediff import diff_text
 from contextopt.engine.briefs.compression import MANY_CRITICAL, OPEN_DECISIONS
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.models import BriefState, Decision, Finding, HandoffPhase, PhaseCompression, Task
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.charts.tiles import Change, Tile, points
-from dashboard.kit.diffs import Run
+from dashboard.kit.diffs import Run, colour_diff
 from dashboard.kit.formats import reason_words, whole
 
 CATEGORIES = {
@@ -266,19 +266,8 @@ def _difference(compression: PhaseCompression | None) -> tuple[Run, ...]:
     """Compare the extracted brief with the model's, line by line, if a model wrote one."""
     if compression is None or not compression.written:
         return ()
-    before, after = compression.extract.splitlines(), compression.written.splitlines()
-    runs: list[Run] = []
-    for kind, start, end, other_start, other_end in SequenceMatcher(
-        None, before, after, autojunk=False
-    ).get_opcodes():
-        if kind == "equal":
-            runs.append(Run("", "".join(f"  {line}\n" for line in before[start:end])))
-            continue
-        if start < end:
-            runs.append(Run("gone", "".join(f"− {line}\n" for line in before[start:end])))
-        if other_start < other_end:
-            runs.append(Run("added", "".join(f"+ {line}\n" for line in after[other_start:other_end])))
-    return tuple(runs)
+    before, after = f"{compression.extract.rstrip()}\n", f"{compression.written.rstrip()}\n"
+    return colour_diff(diff_text(before, after, context_lines=before.count("\n")), "changed")
 
 
 def build_handoff_tiles(status: TaskStatus) -> list[Tile]:

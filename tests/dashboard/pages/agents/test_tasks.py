@@ -270,7 +270,7 @@ def test_both_briefs_are_compared(owner_client: Client, task: Task, board: str) 
     assert 'hx-trigger="every 5s"' in html_of(owner_client, board)
     settle_brief(compression_id=compression.pk, written=WrittenBrief("A model's words.", 4, "small", ""))
     html = html_of(owner_client, board)
-    assert '<span class="added">+ A model&#x27;s words.\n</span>' in html
+    assert '<span class="added">+A model&#x27;s words.\n</span>' in html
     assert "written by a model" in html
     assert "every 5s" not in html
 
