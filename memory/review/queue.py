@@ -174,7 +174,7 @@ def add_items(items: Iterable[ReviewItem], origin: Origin, rules: ReviewRules) -
     keys = {(item.assembly_id, item.external_message_id) for item in wanted}
     held = ReviewItem.objects.select_for_update(no_key=True).filter(assembly__in=assemblies).order_by("pk")
     stored = [item for item in held if (item.assembly_id, item.external_message_id) in keys]
-    fresh = [item.pk for item in stored if not item.slots.exists()] if len(stored) == 1 else _slotless(stored)
+    fresh = _slotless(stored)
     _add_slots(fresh, rules.verdicts_wanted)
     if origin == Origin.DISLIKED:
         _revive(stored, wanted)
@@ -182,8 +182,8 @@ def add_items(items: Iterable[ReviewItem], origin: Origin, rules: ReviewRules) -
 
 
 def _slotless(items: list[ReviewItem]) -> list[int]:
-    having = set(ReviewSlot.objects.filter(item__in=items).values_list("item_id", flat=True))
-    return [item.pk for item in items if item.pk not in having]
+    with_slots = set(ReviewSlot.objects.filter(item__in=items).values_list("item_id", flat=True))
+    return [item.pk for item in items if item.pk not in with_slots]
 
 
 def _add_slots(item_ids: list[int], wanted: int) -> None:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, When
 from django.utils import timezone
 
-from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, wait_turn
 from contextopt.lookups import find_one
 from contextopt.models import AssemblyPayload, Record, Team, User
@@ -186,10 +186,7 @@ def _hold(item: ReviewItem) -> ReviewItem:
     found = ReviewItem.objects.select_for_update(of=("self",), no_key=True).select_related(
         "team", "assigned_to"
     )
-    current = found.filter(pk=item.pk).first()
-    if current is None:
-        raise NotFound(f"There is no review {item.pk}.")
-    return current
+    return find_one(found.filter(pk=item.pk), f"review {item.pk}")
 
 
 def _lock_free(team: Team, reviewer: str, now: datetime, skip: Sequence[int]) -> ReviewSlot | None:
