@@ -83,12 +83,7 @@ def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
     Raises:
         NotFound: the team has no such space.
     """
-    return find_prepared(targets_of(team, request), prepare_query(request.query), request, now=now)
-
-
-def find_prepared(
-    targets: Sequence[Target], query: PreparedQuery, request: SearchIn, *, now: datetime
-) -> Found:
+    targets, query = targets_of(team, request), prepare_query(request.query)
     hits = search_all(
         targets,
         query,

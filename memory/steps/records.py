@@ -23,7 +23,6 @@ class FoundRecords:
 
     found: Found
     decision: DecidedContext
-    order: tuple[int, ...]
 
     def entries(self, sent: Collection[str]) -> list[EntryJson]:
         """Return the ledger of the records, of which those named in `sent` are in the step's text."""
@@ -57,7 +56,7 @@ def find_records(
     )
     decision = decide_space(team_id=team_id, request=request, actor=actor)
     result = decision.result
-    order = tuple(result.outcome.order)
+    order = result.outcome.order
     lines = result.text.splitlines(keepends=True)
     split = len(lines) - len(order)
     items = [WholeText("".join(lines[: split + 1])), *lines[split + 1 :]] if order else []
@@ -67,4 +66,4 @@ def find_records(
         names=tuple(map(record_name, order)),
         left_out=LeftOut(tuple(dropped), result.stats.dropped_by_reason),
     )
-    return FoundRecords(found, decision, order)
+    return FoundRecords(found, decision)
