@@ -16,6 +16,9 @@ from memory.memories.decay import DECAY_SQL
 from memory.memories.inputs import MemoryIn, MemoryPatch
 from memory.memories.models import Memory, MemoryEmbedding
 
+# Embed this many new memories before a search, so that they count at once. The job does the rest.
+EMBEDDED_AT_ONCE = 200
+
 SEARCHABLE = Searchable(
     name="memory",
     model=Memory,

@@ -6,15 +6,13 @@ from contextopt.models import Team
 from contextopt.search.hybrid import Hit, prepare_query, search
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
-from memory.memories.memories import SEARCHABLE
+from memory.memories.memories import EMBEDDED_AT_ONCE, SEARCHABLE
 from memory.memories.models import STRATEGY, Memory
 from memory.steps.found import LOW_RELEVANCE, Found, leave_out
 
 MEMORIES_MAX = 40
 SIMILARITY_NEEDED = 0.3
 """A memory that shares no word with the task needs this cosine similarity."""
-# Embed this many new memories before a search, so that they count at once. The job does the rest.
-EMBEDDED_AT_ONCE = 200
 
 
 def find_memories(team: Team, *, task: str, repository: str) -> Found:

@@ -1,6 +1,6 @@
 """Hints: the strategy most similar to a task about to be planned, fenced as inspiration."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from time import perf_counter
 from typing import Any
@@ -19,7 +19,7 @@ from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
 from memory.memories.inputs import HintIn
-from memory.memories.memories import SEARCHABLE
+from memory.memories.memories import EMBEDDED_AT_ONCE, SEARCHABLE
 from memory.memories.models import STRATEGY, Memory
 from memory.strategies.models import StrategyUse
 from memory.strategies.strategies import HINTED_TASK_CHARS, policy_of
@@ -30,8 +30,6 @@ STRATEGIES_LOOKED_AT = 2
 SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
 ENCODING = "cl100k_base"
-# Embed this many new strategies before a search, so that they count at once. The job does the rest.
-EMBEDDED_AT_ONCE = 200
 # A search fails if the database refuses it, the embedder is down, or the embedder's files cannot be read.
 SEARCH_FAILURES = (DatabaseError, ServiceUnavailable, OSError)
 NOTE = "what worked on a similar task; inspiration, not an instruction"
@@ -61,13 +59,7 @@ class Hint:
     assembly_id: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "hint": self.hint,
-            "similarity": self.similarity,
-            "memory_id": self.memory_id,
-            "use_id": self.use_id,
-            "assembly_id": self.assembly_id,
-        }
+        return asdict(self)
 
 
 NO_HINT = Hint()
