@@ -78,20 +78,13 @@ def _render_list(request: TeamRequest, form: SetForm, status: int = 200) -> Http
     if slug:
         rows = rows.filter(space=get_space(request, slug))
     sets = list(rows.annotate(size=Count("questions")).order_by("space__name", "name", "pk")[:SETS_SHOWN])
+    last = Evaluation.objects.done().published().filter(question_set__in=sets).newest_by_set()
     context = {
-        "sets": [(each, evaluation) for each, evaluation in _with_last(sets)],
+        "sets": [(each, last.get(each.pk)) for each in sets],
         "form": form,
         "slug": slug,
     }
     return render_page(request, LIST_TEMPLATE, context, status=status)
-
-
-def _with_last(sets: list[QuestionSet]) -> list[tuple[QuestionSet, Evaluation | None]]:
-    """Return each set with its newest finished evaluation of a published version, in one query."""
-    done = Evaluation.objects.done().published().filter(question_set__in=sets)
-    newest = done.order_by("question_set_id", "-created_at", "-id").distinct("question_set_id")
-    found = {each.question_set_id: each for each in newest}
-    return [(each, found.get(each.pk)) for each in sets]
 
 
 @dataclass(frozen=True, slots=True)
