@@ -44,12 +44,8 @@ def _hold(message: Message) -> None:
     Message.objects.filter(pk=message.pk).update(state=MessageState.HELD, next_try_at=None)
 
 
-def remove_conversations(_team: Team) -> None:
-    """Do nothing: conversations are deleted with their spaces."""
-
-
 def count_conversations(team: Team) -> dict[str, int]:
     return {"conversations": Conversation.objects.of(team).filter(space__is_demo=True).count()}
 
 
-CONVERSATIONS = Chapter(load_conversations, remove_conversations, count_conversations)
+CONVERSATIONS = Chapter(load_conversations, count=count_conversations)
