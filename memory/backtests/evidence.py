@@ -16,13 +16,13 @@ type Evidence = Mapping[int, frozenset[int]]
 def read_evidence(space: Space, assemblies: Sequence[Assembly]) -> Evidence:
     """Return the ids of records that matter, by assembly. The assemblies come with their payloads."""
     found: dict[int, set[int]] = defaultdict(set)
-    _add_liked(assemblies, found)
+    _add_upvoted(assemblies, found)
     _add_verdicts(assemblies, found)
     _add_questions(space, assemblies, found)
     return {assembly_id: frozenset(ids) for assembly_id, ids in found.items()}
 
 
-def _add_liked(assemblies: Sequence[Assembly], found: dict[int, set[int]]) -> None:
+def _add_upvoted(assemblies: Sequence[Assembly], found: dict[int, set[int]]) -> None:
     """Add the records that upvoted answers probably used, unless someone downvoted the answer as well."""
     votes = Vote.objects.filter(assembly__in=assemblies).values_list("assembly_id", "rating")
     ratings: dict[int, set[str]] = defaultdict(set)

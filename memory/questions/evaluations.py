@@ -55,11 +55,11 @@ def active_settings(space: Space) -> dict[str, Any]:
 
 def settings_key(settings: Mapping[str, Any]) -> str:
     """Return a text that is equal for equal settings, however their numbers are written."""
-    plain = {
+    written = {
         name: str(value.normalize()) if isinstance(value, Decimal) else value
         for name, value in _typed(settings).items()
     }
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:SETTINGS_KEY_CHARS]
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:SETTINGS_KEY_CHARS]
 
 
 def _typed(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,8 +46,8 @@ class ExpectedRecords:
 
     def _find(self, name: str) -> list[int]:
         """Return the records with this external id, or else with this source and external id."""
-        if plain := [pk for _, pk in self._by_name.get(name, ())]:
-            return plain
+        if exact := [pk for _, pk in self._by_name.get(name, ())]:
+            return exact
         return [
             pk
             for source, external_id in split_identity(name)

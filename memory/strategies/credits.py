@@ -29,7 +29,7 @@ def settle_uses(*, completion: Completion, pattern: str, repository: str, failur
     `failure` is the reason why the task is no success for strategies; it is empty if it is one.
     """
     task = completion.task
-    totals = measure_tasks(_like_tasks(completion, pattern, repository))
+    totals = measure_tasks(_similar_tasks(completion, pattern, repository))
     used = set(StrategyUse.objects.filter(task=task).values_list("memory_id", flat=True))
     compared = set(StrategyUse.objects.filter(task__in=totals).values_list("memory_id", flat=True))
     # Lock all rows that may be written at once and in order: votes lock strategies, too.
@@ -43,7 +43,7 @@ def settle_uses(*, completion: Completion, pattern: str, repository: str, failur
     _credit(totals, compared)
 
 
-def _like_tasks(completion: Completion, pattern: str, repository: str) -> list[int]:
+def _similar_tasks(completion: Completion, pattern: str, repository: str) -> list[int]:
     """Return the ids of the tasks to compare, including the one that ends if it succeeded."""
     like = (
         Completion.objects.filter(team=completion.team_id, task__state=TaskState.COMPLETED)

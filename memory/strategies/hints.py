@@ -73,7 +73,7 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     Raises:
         InvalidInput: the team has no such task or assembly.
     """
-    _check_places(team, data)
+    _check_references(team, data)
     started = perf_counter()
     found = look_up_hint(team, task=data.task, repository=data.repository, as_of=data.as_of)
     if found is None:
@@ -139,7 +139,7 @@ def find_similar(team: Team, *, task: str, repository: str, as_of: datetime | No
     )
 
 
-def _check_places(team: Team, data: HintIn) -> None:
+def _check_references(team: Team, data: HintIn) -> None:
     for field, model in (("task_id", Task), ("assembly_id", Assembly)):
         key = getattr(data, field)
         if key is not None and not model._default_manager.filter(team=team, pk=key).exists():

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 # One word more or less in a plan of ten leaves plans alike; another step does not.
-LIKE_FROM = 0.8
+SIMILAR_FROM = 0.8
 
 
 def step_words(steps: Iterable[str]) -> frozenset[str]:

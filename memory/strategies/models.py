@@ -57,7 +57,7 @@ class StrategyUse(models.Model):
 class TrustChange(models.Model):
     """One change of a strategy's trust: its cause, and the trust after it.
 
-    These rows are enough to compute the trust again: see `strategies.standing_ratings`.
+    These rows are enough to compute the trust again: see `strategies.active_ratings`.
     """
 
     memory = models.ForeignKey(Memory, models.DB_CASCADE, related_name="trust_changes", db_index=False)

@@ -17,14 +17,14 @@ from contextopt.models import Task, Team
 from memory.memories.models import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX, Memory, TrustLevel
 from memory.memories.policies import MemoryPolicy
 from memory.strategies.inputs import FILES_CHANGED_MAX
-from memory.strategies.likeness import LIKE_FROM, overlap
+from memory.strategies.likeness import SIMILAR_FROM, overlap
 from memory.strategies.models import StrategyUse, TrustChange
 
 log = structlog.get_logger(__name__)
 
 STEP_CHARS = 300
 # A new strategy is compared with this many of the latest of its pattern and repository.
-LIKE_LOOKED_AT = 200
+STRATEGIES_COMPARED = 200
 HINTED_TASK_CHARS = 200
 """The number of characters of a task that a search for strategies uses, and that a strategy keeps."""
 
@@ -63,8 +63,8 @@ def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
 
     The caller holds the team's row, so the second of two similar strategies stored at once finds the first.
     """
-    if like := _find_like(team_id, success):
-        return _merge(like, success)
+    if similar := _find_similar(team_id, success):
+        return _merge(similar, success)
     title = flatten_to(success.task.description, TITLE_MAX)
     content = success.content()
     memory = Memory.objects.create(
@@ -93,7 +93,7 @@ def store_strategy(*, team_id: int, success: Success, actor: str) -> Memory:
     return memory
 
 
-def _find_like(team_id: int, success: Success) -> Memory | None:
+def _find_similar(team_id: int, success: Success) -> Memory | None:
     """Return the strategy of the same pattern and repository with the most similar steps, if similar enough.
 
     Retired strategies are found too, so that they do not come back as new ones.
@@ -103,10 +103,10 @@ def _find_like(team_id: int, success: Success) -> Memory | None:
     )
     rated = [
         (overlap(success.steps, memory.payload.get("steps") or ()), -memory.pk, memory)
-        for memory in rows.order_by("-id")[:LIKE_LOOKED_AT]
+        for memory in rows.order_by("-id")[:STRATEGIES_COMPARED]
     ]
     share, _, memory = max(rated, default=(0.0, 0, None), key=lambda each: each[:2])
-    return memory if share >= LIKE_FROM else None
+    return memory if share >= SIMILAR_FROM else None
 
 
 def _merge(memory: Memory, success: Success) -> Memory:
@@ -180,7 +180,7 @@ def rate_use(*, use: StrategyUse, rating: float | None, actor: str) -> Memory:
     current.rating, current.rated_by, current.rated_at = rating, actor, timezone.now()
     current.save(update_fields=["rating", "rated_by", "rated_at"])
     policy = policy_of(memory.team_id)
-    trust, ratings = standing_ratings(memory)
+    trust, ratings = active_ratings(memory)
     if rating is None:
         ratings.pop(current.pk, None)
     else:
@@ -203,7 +203,7 @@ class Rated(NamedTuple):
     weight: float
 
 
-def standing_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
+def active_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
     """Return the strategy's starting trust, and the ratings since then by use, in order.
 
     A reinstated strategy starts anew: earlier ratings do not count again.
@@ -229,7 +229,7 @@ def note_failure(*, memory_id: int, reason: str, actor: str) -> None:
     memory.trust = max(0.0, memory.trust * (1 - policy.rating_weight))
     memory.save(update_fields=["trust", "updated_at"])
     _note_trust(memory, reason, actor, rating=0.0, weight=policy.rating_weight)
-    _retire_if_it_hurts(memory, policy, len(standing_ratings(memory)[1]))
+    _retire_if_it_hurts(memory, policy, len(active_ratings(memory)[1]))
 
 
 def _retire_if_it_hurts(memory: Memory, policy: MemoryPolicy, rated_uses: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contextopt.errors import Conflict
 from contextopt.models import Team
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
-from memory.strategies.strategies import rate_use, reinstate_strategy, retire_strategy, standing_ratings
+from memory.strategies.strategies import active_ratings, rate_use, reinstate_strategy, retire_strategy
 from tests.memory.factories import make_use
 
 
@@ -67,7 +67,7 @@ def test_steps_of_before_are_told_which_rating_made_them(
     TrustChange.objects.update(rating=None, weight=None)
     with connection.cursor() as cursor:
         cursor.execute(import_module("memory.migrations.0005_standing_ratings").FILL)
-    begun, ratings = standing_ratings(strategy)
+    begun, ratings = active_ratings(strategy)
     assert (begun, list(ratings.values())) == (0.5, [(1, 0.2), (0.25, 0.2)])
     assert rate_use(use=use, rating=None, actor="test").trust == pytest.approx(0.45)
 
