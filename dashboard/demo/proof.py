@@ -30,7 +30,7 @@ _TEXTS = read_texts("proof")
 
 def load_proof(stage: Stage) -> None:
     space = stage.spaces[_TEXTS["space"]]
-    for proposal in (*_judge(stage.team, space, stage), *_liked(space)):
+    for proposal in (*_judge(stage.team, space, stage), *_upvoted(space)):
         if proposal and proposal.record_ids:
             add_proposal(proposal=proposal, actor=DEMO_ACTOR)
     known = _add_set(space)
@@ -56,7 +56,7 @@ def _judge(team: Team, space: Space, stage: Stage) -> Iterator[Proposal | None]:
         yield propose_from_review(item, [give_verdict(item=item, reviewer=told["reviewer"], data=data)])
 
 
-def _liked(space: Space) -> Iterator[Proposal | None]:
+def _upvoted(space: Space) -> Iterator[Proposal | None]:
     """Yield the questions of the chat's answers, all of which were liked."""
     answers = Message.objects.filter(conversation__space=space, author=Author.ASSISTANT)
     for message in answers.select_related("assembly__space__team"):

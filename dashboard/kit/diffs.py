@@ -123,7 +123,7 @@ def _mark_section(section: str, sent: str) -> Iterator[tuple[str, str]]:
         yield ("kept", f"  {line}\n") if is_same else ("gone", f"− {line}\n")
 
 
-def plain(text: str) -> Marked:
+def unmarked(text: str) -> Marked:
     shown = text[:SHOWN_CHARS]
     return Marked((Run("", shown),) if shown else (), len(text) - len(shown))
 

@@ -174,7 +174,7 @@ def read_buckets(wanted: TrafficFilter, prices: PriceList) -> list[Traffic]:
     return found
 
 
-def read_prices(wanted: TrafficFilter) -> PriceList:
+def read_traffic_prices(wanted: TrafficFilter) -> PriceList:
     """Return the prices of the models in use in the period and the one before."""
     both = {**wanted.parameters(), "start": wanted.period.before().start}
     models = [row["model"] for row in _rows(_MODELS, both)]

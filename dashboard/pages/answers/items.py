@@ -108,7 +108,7 @@ def _longer_than(limit: int | None, record_ids: list[int]) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Suggestion:
     """The change that verdicts on one version or record suggest."""
 
     group: VerdictGroup
@@ -118,16 +118,16 @@ class Change:
     others: str
 
 
-def read_changes(groups: Iterable[VerdictGroup], advice: dict[Verdict, str]) -> list[Change]:
+def read_suggestions(groups: Iterable[VerdictGroup], advice: dict[Verdict, str]) -> list[Suggestion]:
     """Return the suggested changes, leaving out groups without any problem."""
-    return [_change(group, advice) for group in groups if group.worst]
+    return [_suggestion(group, advice) for group in groups if group.worst]
 
 
-def _change(group: VerdictGroup, advice: dict[Verdict, str]) -> Change:
+def _suggestion(group: VerdictGroup, advice: dict[Verdict, str]) -> Suggestion:
     worst = Verdict(group.worst)
     rest = sorted((n, name) for name, n in group.counts.items() if name != worst)
     others = ", ".join(f"{n} {Verdict(name).label.lower()}" for n, name in reversed(rest))
-    return Change(group, worst.label, group.counts[worst], advice[worst], others)
+    return Suggestion(group, worst.label, group.counts[worst], advice[worst], others)
 
 
 def remember(request: HttpRequest, item_id: int) -> int | None:

@@ -26,8 +26,8 @@ from dashboard.pages.answers.items import (
     ReviewedAnswer,
     own_slot,
     read_answer,
-    read_changes,
     read_holders,
+    read_suggestions,
     remember,
     skip,
     skipped_ids,
@@ -92,8 +92,8 @@ def _render_queue(
             "query": form.query(),
             "page": newest_page(rows, "created_at", request.GET.get("before", "")),
             "spaces": space_choices(request.team, form["space"].value() or ""),
-            "configs": read_changes(read_config_verdicts(request.team), CONFIG_ADVICE),
-            "records": read_changes(read_record_verdicts(request.team), RECORD_ADVICE),
+            "configs": read_suggestions(read_config_verdicts(request.team), CONFIG_ADVICE),
+            "records": read_suggestions(read_record_verdicts(request.team), RECORD_ADVICE),
         }
     if request.membership.allows(Role.ADMIN):
         context["rules_form"] = rules_form or RulesForm.of(rules)

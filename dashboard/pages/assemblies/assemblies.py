@@ -18,7 +18,7 @@ from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
 from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
-from dashboard.kit.diffs import field_rows, mark_left_out, plain
+from dashboard.kit.diffs import field_rows, mark_left_out, unmarked
 from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.formats import reason_words, whole
@@ -259,7 +259,7 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
 def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
     """Return the full context and the text that was sent. Only phases keep whole fields to compare."""
     full = payload.baseline_text or ""
-    context = {"after": plain(payload.text), "before": plain(full), **_proof(payload)}
+    context = {"after": unmarked(payload.text), "before": unmarked(full), **_proof(payload)}
     if found.kind == Kind.PHASE:
         fields = field_rows(payload.ledger, payload.config, full, payload.text)
         context |= {"fields": fields, "before": mark_left_out(full, payload.text)}

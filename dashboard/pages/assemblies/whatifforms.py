@@ -25,10 +25,8 @@ from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODE_CHOICES, RECORD_O
 from contextopt.spaces.inputs import SettingsIn
 from dashboard.kit.formats import setting_label
 from dashboard.kit.forms import InputForm
+from dashboard.pages.spaces.forms import ALL
 from dashboard.templatetags.figures import setting_words
-
-# The API and the forms use this value for a setting without a limit.
-ALL = "all"
 
 
 def _weight(high: Decimal | int = 10, low: Decimal | int = 0) -> forms.DecimalField:
@@ -77,7 +75,7 @@ class WhatIfForm(InputForm[SettingsIn]):
 
     def __init__(self, data: Mapping[str, Any], *, config: ContextConfig, is_asked: bool) -> None:
         names = FIELDS[config.stage if is_asked else config.without_question().stage]
-        initial = {name: _plain(getattr(config, name)) for name in names} | {
+        initial = {name: _without_zeros(getattr(config, name)) for name in names} | {
             "window_days": str(config.window_days or ALL)
         }
         # A link names only the changed settings.
@@ -102,12 +100,12 @@ class WhatIfForm(InputForm[SettingsIn]):
         }
 
     @property
-    def changes(self) -> list["Change"]:
+    def changes(self) -> list["ChangedSetting"]:
         """Return the changed settings, each with the query string that takes it back."""
         if not self.is_bound or not self.is_valid():
             return []
         return [
-            Change(
+            ChangedSetting(
                 setting_label(name),
                 str(setting_words(self.initial[name], name)),
                 str(setting_words(self.cleaned_data[name], name)),
@@ -130,13 +128,13 @@ class WhatIfForm(InputForm[SettingsIn]):
         return ReplayIn.model_construct(config=version, settings=settings)
 
 
-def _plain(value: Any) -> Any:
+def _without_zeros(value: Any) -> Any:
     """Return a decimal without zeros at its end."""
     return value.normalize() + 0 if isinstance(value, Decimal) else value
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedSetting:
     """A changed setting: its label, its values, and the query string without it."""
 
     label: str

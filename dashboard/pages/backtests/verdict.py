@@ -111,13 +111,13 @@ def _cost_tile(costs: BacktestCosts) -> Tile:
         return Tile("cost", label, NONE, "", unknown, fact)
     return Tile(
         "cost", label, money(costs.after), "",
-        _change(_cents(costs.after - costs.before), percent(abs(costs.share or 0.0))),
+        _change(_millionths(costs.after - costs.before), percent(abs(costs.share or 0.0))),
         f"from {money(costs.before)}, for {plural(costs.priced, 'context')} with a price",
     )  # fmt: skip
 
 
-def _cents(dollars: float) -> int:
-    """Return the sign of an amount, in millionths so that a small one is not nothing."""
+def _millionths(dollars: float) -> int:
+    """Return an amount in millionths of a dollar, so that a small change is not rounded to none."""
     return round(dollars * 1_000_000)
 
 

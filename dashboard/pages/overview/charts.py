@@ -49,8 +49,8 @@ KIND_COLOURS = {
     "agent": "var(--date)",
 }
 
-# Line labels closer than this share of the chart's height would overlap.
-LABEL_HEIGHT = 0.1
+# Two lines whose ends are closer than this share of the highest value have their names above and below.
+CLOSE = 0.1
 
 type Pick = Callable[[Figures], float | None]
 
@@ -114,7 +114,7 @@ def _compared(data: ChartData, name: str, pick: Pick, hover_format: str) -> Plot
     """Draw a figure, and the same figure one period earlier. The names of close lines stay apart."""
     now, earlier = data.values(pick), [pick(figures) for figures in data.before.points]
     gap = last_known(now) - last_known(earlier)
-    close = LABEL_HEIGHT * max((value for value in (*now, *earlier) if value is not None), default=0.0)
+    close = CLOSE * max((value for value in (*now, *earlier) if value is not None), default=0.0)
     at = "middle right" if abs(gap) >= close else "bottom right" if gap > 0 else "top right"
     traces = [_line(data, "before", earlier, "dot", at), *_measured(data, name, pick)]
     return lay_out(data.series.period, traces, NUMBER_FORMAT, hover_format)

@@ -12,7 +12,7 @@ from contextopt.models import Space
 from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, points, unit
 from dashboard.kit.formats import compact, cost_words, milliseconds, money, percent, tenths, whole
 from dashboard.kit.periods import Bucket
-from dashboard.pages.traffic.filters import FAILED, NONE, TrafficForm
+from dashboard.pages.traffic.filters import ABSENT, FAILED, TrafficForm
 from dashboard.rollups.traffic import Groups, Traffic, TrafficFilter
 
 P50, P95 = 0.5, 0.95
@@ -196,21 +196,21 @@ def build_groups(
     def show_space(pk: int | None) -> tuple[str, str, str]:
         space = spaces.get(pk or 0)
         if space is None:
-            return NONE, "No space", ""
+            return ABSENT, "No space", ""
         return space.slug, space.name, reverse("dashboard:traffic_policy", args=[space.slug])
 
     return [
         {
             "slug": "models",
             "title": "By model",
-            "rows": rows("model", groups.by["model"], lambda name: (name or NONE, name or "No model", "")),
+            "rows": rows("model", groups.by["model"], lambda name: (name or ABSENT, name or "No model", "")),
         },
         {
             "slug": "keys",
             "title": "By key",
             "rows": rows(
                 "key", _merge_deleted(groups.by["key_id"], keys),
-                lambda pk: (str(pk), keys[pk], "") if pk in keys else (NONE, "A deleted key", ""),
+                lambda pk: (str(pk), keys[pk], "") if pk in keys else (ABSENT, "A deleted key", ""),
             ),
         },
         {"slug": "spaces", "title": "By space", "rows": rows("space", groups.by["space_id"], show_space)},

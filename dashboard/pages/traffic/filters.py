@@ -15,7 +15,7 @@ from dashboard.kit.paging import cursor_moment
 from dashboard.rollups.traffic import TrafficFilter, narrow_prompts
 
 # Stands for prompts without a space, without a key, or that name no model.
-NONE = "-"
+ABSENT = "-"
 KEYS_OFFERED = 200
 CACHED = [
     ("", "Cached tokens: all"),
@@ -108,7 +108,7 @@ class PromptsForm(_Narrowed):
         super().__init__(data, team=team)
         for name, label in (("space", "No space"), ("key", "A deleted key")):
             field = cast(forms.ChoiceField, self.fields[name])
-            field.choices = [*field.choices, (NONE, label)]  # type: ignore[misc]
+            field.choices = [*field.choices, (ABSENT, label)]  # type: ignore[misc]
 
     def select(self, cursor: str = "") -> QuerySet[GatewayRequest]:
         """Return the team's matching prompts, if they are many only those near the cursor's page.
@@ -137,10 +137,10 @@ class PromptsForm(_Narrowed):
         given = self.cleaned_data
         found: dict[str, Any] = {name: given[name] for name in ("mode", "reason") if given[name]}
         if given["model"]:
-            found["model"] = "" if given["model"] == NONE else given["model"]
+            found["model"] = "" if given["model"] == ABSENT else given["model"]
         if given["space"]:
-            found["space_id"] = None if given["space"] == NONE else self.space_id
-        if given["key"] and given["key"] != NONE:
+            found["space_id"] = None if given["space"] == ABSENT else self.space_id
+        if given["key"] and given["key"] != ABSENT:
             found["key_id"] = self.key_id
         return found
 
@@ -148,7 +148,7 @@ class PromptsForm(_Narrowed):
         given = self.cleaned_data
         # Broken-off requests count as failed, so quarters without failures can be skipped.
         failed = "failed" if given["outcome"] not in {"", Outcome.ANSWERED} else ""
-        keyless = "keyless" if given["key"] == NONE else ""
+        keyless = "keyless" if given["key"] == ABSENT else ""
         return [name for name in (given["context"], given["cached"], failed, keyless) if name]
 
     def _outcome(self) -> str:

@@ -25,7 +25,7 @@ from dashboard.pages.traffic.figures import (
 )
 from dashboard.pages.traffic.filters import PromptsForm, TrafficForm
 from dashboard.rollups.prices import PriceList
-from dashboard.rollups.traffic import Groups, read_buckets, read_groups, read_prices, read_total
+from dashboard.rollups.traffic import Groups, read_buckets, read_groups, read_total, read_traffic_prices
 
 TEMPLATE = "dashboard/traffic.html"
 PROMPTS_TEMPLATE = "dashboard/prompts.html"
@@ -70,7 +70,7 @@ def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
     """Return the period's figures. The number of queries is the same for any number of prompts."""
     now = timezone.now()
     wanted = form.to_filter(now)
-    prices, links = read_prices(wanted), Links.of(form, wanted)
+    prices, links = read_traffic_prices(wanted), Links.of(form, wanted)
     groups = read_groups(wanted, prices)
     before = read_total(wanted.over(wanted.period.before()), prices)
     total, period = groups.total, wanted.period

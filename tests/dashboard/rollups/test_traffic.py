@@ -18,8 +18,8 @@ from dashboard.rollups.traffic import (
     TrafficFilter,
     read_buckets,
     read_groups,
-    read_prices,
     read_total,
+    read_traffic_prices,
 )
 from tests import factories
 from tests.factories import NOW
@@ -41,7 +41,7 @@ def over(team: Team, **changes: Any) -> TrafficFilter:
 
 
 def read(wanted: TrafficFilter) -> Groups:
-    return read_groups(wanted, read_prices(wanted))
+    return read_groups(wanted, read_traffic_prices(wanted))
 
 
 def make(space: Space, **values: Any) -> GatewayRequest:
@@ -168,7 +168,7 @@ def test_before_the_first_entered_price_the_packages_counts(team: Team, space: S
 def test_models_of_the_period_before_have_prices_too(team: Team, space: Space) -> None:
     make(space, model="gpt-4o-mini", input_tokens=1_000_000, created_at=NOW - timedelta(days=8))
     wanted = over(team)
-    before = read_total(wanted.over(wanted.period.before()), read_prices(wanted))
+    before = read_total(wanted.over(wanted.period.before()), read_traffic_prices(wanted))
     assert before.dollars == pytest.approx(0.15)
 
 
