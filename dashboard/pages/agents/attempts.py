@@ -133,13 +133,13 @@ def build_retry_tiles(found: RetrySummary) -> list[Tile]:
     total = found.total
     saved, magnitude = compact(total.saved_tokens) if total.full_tokens else (NONE, "")
     share = points(total.rate)
-    rest = Change("", "")
+    none = Change("", "")
     each = decimals(total.attempts / found.tasks if found.tasks else None, 1)
     return [
-        Tile("saved", "Tokens saved", saved, magnitude, rest, f"of {whole(total.full_tokens)} in full"),
-        Tile("share", "Share saved", share, "%" if total.rate is not None else "", rest, "by sending diffs"),
-        Tile("attempts", "Retries", *compact(total.attempts), rest, f"{each} per task"),
-        Tile("stopped", "Stopped", *compact(found.stopped), rest, f"{whole(found.waiting)} waiting"),
+        Tile("saved", "Tokens saved", saved, magnitude, none, f"of {whole(total.full_tokens)} in full"),
+        Tile("share", "Share saved", share, "%" if total.rate is not None else "", none, "by sending diffs"),
+        Tile("attempts", "Retries", *compact(total.attempts), none, f"{each} per task"),
+        Tile("stopped", "Stopped", *compact(found.stopped), none, f"{whole(found.waiting)} waiting"),
     ]  # fmt: skip
 
 

@@ -276,16 +276,16 @@ def build_handoff_tiles(status: TaskStatus) -> list[Tile]:
     before = sum(each.tokens_before for each in handed)
     after = sum(each.tokens_after for each in handed)
     rate = (before - after) / before if before else None
-    rest = Change("", "")
+    none = Change("", "")
     undecided = sum(len(each.undecided) for each in status.phases)
     tokens = sum(finding.tokens for finding in status.findings)
     critical = sum(len(each.critical) for each in handed)
     return [
-        Tile("findings", "Findings", whole(len(status.findings)), "", rest, f"{whole(tokens)} tokens"),
-        Tile("handed", "Handed on", whole(after) if handed else "–", "", rest, f"of {whole(before)} tokens"),
+        Tile("findings", "Findings", whole(len(status.findings)), "", none, f"{whole(tokens)} tokens"),
+        Tile("handed", "Handed on", whole(after) if handed else "–", "", none, f"of {whole(before)} tokens"),
         Tile(
-            "share", "Share saved", points(rate), "%" if handed else "", rest,
+            "share", "Share saved", points(rate), "%" if handed else "", none,
             "by briefs and critical findings",
         ),
-        Tile("critical", "Critical", whole(critical), "", rest, f"open decisions: {whole(undecided)}"),
+        Tile("critical", "Critical", whole(critical), "", none, f"open decisions: {whole(undecided)}"),
     ]  # fmt: skip

@@ -180,7 +180,7 @@ def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:
         rows = EvaluatedQuestion.objects.filter(evaluation=shown, question__in=[q.pk for q in questions])
         results = {row.question_id: to_result(row) for row in rows.select_related("question")}
     missed = [each["id"] for result in results.values() for each in result.missed]
-    titles = dict(Record.objects.live().filter(pk__in=missed or [0]).values_list("pk", "title"))
+    titles = dict(Record.objects.live().filter(pk__in=missed).values_list("pk", "title"))
     return [QuestionRow(question, results.get(question.pk), titles) for question in questions]
 
 
