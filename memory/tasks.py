@@ -18,7 +18,7 @@ from memory.strategies.reports import learn_pending
 # Short, because one worker runs all jobs except the chat's.
 SECONDS = 3
 AT_ONCE = 3
-# Nobody works on an evaluation or a backtest that has stood still for so long.
+# An evaluation or a backtest without progress for this long has lost its job.
 LOST = timedelta(seconds=30)
 
 
@@ -67,7 +67,7 @@ def learn_from_completions() -> None:
 
 @shared_task
 def fill_review_queues() -> None:
-    """Add the items that teams' rules select for review. Whatever is left over comes next time."""
+    """Add the items that teams' rules select for review. The next run adds any that are left."""
     with only_here(Lock.FILL_REVIEW_QUEUES) as is_ours:
         if is_ours:
             for team in Team.objects.order_by("pk").iterator():

@@ -1,4 +1,4 @@
-"""Long work in batches, which a killed process leaves off anywhere and any process can go on with."""
+"""Long work in batches. Its process may be killed at any point, and any other process can continue it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Protocol
 from contextopt.jobs import run_after_commit
 from contextopt.locks import Lock, only_here
 
-# The items stored together. A process that dies computes at most these again.
+# Items whose results are stored together. If the process dies, at most these are computed again.
 BATCH = 10
 # How long a page waits for short work.
 AT_ONCE_SECONDS = 2.0

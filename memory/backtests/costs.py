@@ -91,9 +91,9 @@ def _split(tokens: int, cached: int, cacheable: int) -> Split:
 
 
 def row_dollars(row: BacktestRow, book: PriceBook) -> tuple[float | None, float | None]:
-    """Return what a row's prompt cost as logged, and what it would cost; None where nobody knows.
+    """Return what a row's prompt cost as logged, and what it would cost; None if unknown.
 
-    The row comes with its assembly and team.
+    Load the row with its assembly and team.
     """
     logged, again = logged_split(row.assembly), row.split_after
     if logged is None or again is None:

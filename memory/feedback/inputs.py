@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from contextopt.inputs import Id, Input, Text, refuse_blank
 from memory.feedback.models import ANSWER_MAX, COMMENT_MAX, EXTERNAL_MESSAGE_MAX, RATER_MAX, REASON_MAX
 
-# The kind is stored in front of it and takes some of the room.
+# The prefix that tells the kind of rater is stored with the name and counts towards its length.
 RATER_GIVEN_MAX = RATER_MAX - len("rater:")
 
 Rater = Annotated[Text, Field(max_length=RATER_GIVEN_MAX), AfterValidator(refuse_blank)]

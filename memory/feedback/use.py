@@ -20,7 +20,7 @@ def answer_text(assembly: Assembly) -> str:
 
 
 def read_use(payload: AssemblyPayload, answer: str) -> dict[int, Use]:
-    """Estimate each record's part in the answer; nothing without an answer, or if its prompt lacked them."""
+    """Estimate each record's use by the answer. Empty without an answer, or if the context was not sent."""
     if not answer or not payload.assembly.is_sent:
         return {}
     question = str(payload.request.get("query") or "")

@@ -20,10 +20,10 @@ def answer(text: str, *, is_error: bool = False) -> CallToolResult:
 
 
 def count_result(text: str, tokenizer: Tokenizer) -> int:
-    """Return the most tokens that the result with this text has as JSON.
+    """Return the most tokens that a result with this text may take as JSON.
 
-    Servers and clients write it in several ways: with and without empty fields and blanks, and with other
-    characters than ASCII as they are or escaped.
+    Servers and clients serialise it in several ways: with or without empty fields and spaces, and with
+    non-ASCII characters escaped or not.
     """
     stamped = answer(text).model_copy(update={"meta": STAMP})
     return max(map(tokenizer.count, set(_written(stamped))))

@@ -73,7 +73,7 @@ _find: ContextVar[Callable[[], Caller]] = ContextVar("find_mcp_caller")
 
 
 def enter(find: Callable[[], Caller]) -> None:
-    """Let this tell who calls, for all tools called from here on, in this request or process."""
+    """Set the function that identifies the caller of all later tool calls in this request or process."""
     _find.set(find)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MCP_PATH = "/mcp"
 BODY_MAX_BYTES = 4 * 2**20
 JSON = "application/json"
-# A client that sends slowly holds a connection, but neither a turn here nor one of the tools'.
+# A client that sends slowly holds only its connection: no turn here or of the tools waits for its body.
 CHECKS_AT_ONCE = 4
 
 
@@ -91,7 +91,7 @@ async def _hold(manager: "StreamableHTTPSessionManager", is_ready: asyncio.Event
 
 
 def _admit(scope: Scope) -> Caller | HttpResponse:
-    """Return who calls, or the refusal. The body is not read before."""
+    """Return the caller, or a refusal, before the body is read."""
     request = ASGIRequest(scope, BytesIO())
     try:
         found = _refuse_place(request) or _authenticate(request)
@@ -156,7 +156,7 @@ def _refuse_type(request: ASGIRequest) -> HttpResponse | None:
 
 
 def _with_headers(send: Send, caller: Caller) -> Send:
-    """Return a `send` that says what the key may still send."""
+    """Return a `send` that adds the headers with the key's remaining requests."""
     if caller.allowance is None:
         return send
     added = [(name.lower().encode(), value.encode()) for name, value in caller.allowance.headers().items()]
@@ -170,7 +170,7 @@ def _with_headers(send: Send, caller: Caller) -> Send:
 
 
 def _with_problem(send: Send, scope: Scope) -> Send:
-    """Return a `send` that makes a problem of the SDK's plain text about a long body."""
+    """Return a `send` that replaces the SDK's plain text about a body that is too large by a problem."""
     is_refused = False
 
     async def sending(message: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ def keep_record(
         title=title, notes=content, type=kind, tags=list(tags), source=SOURCE, external_id=digest[:32]
     )
     result = upsert_records(space=find_space(caller.team.pk, space), rows=[row], actor=caller.actor)[0]
-    # Written after it was deleted, it is wanted again.
+    # A deleted record that is written again is restored.
     deleted = Record.objects.filter(pk=result.record_id).exclude(deleted_at=None).first()
     if deleted is not None:
         restore_record(record=deleted, actor=caller.actor)
@@ -52,7 +52,7 @@ def keep_memory(
         NotAllowed: the key is limited to spaces.
     """
     caller.check_team()
-    # The same call at the same time waits here.
+    # A simultaneous identical call waits here and then finds the memory.
     caller.team.lock()
     same = Memory.objects.filter(team=caller.team, title=title, content=content, deleted_at=None)
     if (found := same.first()) is not None:

@@ -100,7 +100,7 @@ def refuse(message: str) -> CallToolResult:
 
 
 def _guarded(tool: Callable[..., str]) -> Callable[..., CallToolResult]:
-    """Run a tool in the SDK's thread: give the connection back, and name the errors to be explained."""
+    """Wrap a tool for the SDK's threads: explain expected errors, and give the connection back."""
 
     @wraps(tool)
     def guarded(**arguments: Any) -> CallToolResult:

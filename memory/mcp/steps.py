@@ -18,7 +18,7 @@ from memory.steps.results import StepResult
 def describe_failure(
     error: str, root_cause: str, plan: str, files: Mapping[str, str | None]
 ) -> StepFailureIn | None:
-    """Return the failed attempt that the arguments tell of, or None without an error and a cause.
+    """Return the failed attempt that the arguments describe, or None without an error and a cause.
 
     Raises:
         InvalidInput: a plan or files are given without either.

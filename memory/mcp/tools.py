@@ -1,4 +1,4 @@
-"""The tools. Their docstrings and arguments are what a model reads of them."""
+"""The tools. A model reads their docstrings and the descriptions of their arguments."""
 
 from typing import Annotated, Literal
 

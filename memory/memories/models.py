@@ -50,10 +50,10 @@ class MemoryQuerySet(models.QuerySet["Memory"]):
 
 
 class Memory(SearchableText):
-    """Something worth knowing again: a note, a decision, an error and its cure, a way of working.
+    """Something worth remembering: a note, a decision, an error and its fix, a way of working.
 
     `title` is the subject; a strategy's title is the task it comes from. Ratings move `trust`; `trust_level`
-    tells who wrote it. Search no longer finds a retired memory, which may be reinstated.
+    says who wrote it. Search no longer finds a retired memory, which may be reinstated.
     """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="memories", db_index=False)

@@ -1,5 +1,5 @@
-"""Compares a fixed budget with stricter and laxer adaptive ones on a question set, and proposes the one that
-sends least and finds as much.
+"""Compares a fixed budget with stricter and laxer adaptive ones on a question set, and proposes the one
+with the fewest tokens that finds as much.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,7 +57,7 @@ class Calibration:
 
     @property
     def is_begun(self) -> bool:
-        """Whether adaptive budgets were tried. The fixed one may have been evaluated for itself."""
+        """Whether any adaptive budget was tried. The fixed one may have been evaluated for other reasons."""
         return any(trial.evaluation for trial in self.adaptive)
 
     @property
@@ -83,7 +83,7 @@ class Calibration:
 
 
 def read_calibration(question_set: QuestionSet) -> Calibration:
-    """Return the newest evaluation of each budget with the active settings, in one query beside them."""
+    """Return the newest evaluation of each budget under the active settings; one query reads them all."""
     tried = [(strictness, settings_key(settings)) for strictness, settings in _tried(question_set.space)]
     found = newest_of(question_set, [key for _, key in tried])
     fixed, *adaptive = (Trial(strictness, found.get(key)) for strictness, key in tried)

@@ -63,9 +63,7 @@ def settings_key(settings: Mapping[str, Any]) -> str:
 
 
 def _typed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that were stored as JSON, maybe before newer ones existed, in the types of their
-    fields.
-    """
+    """Convert settings from JSON to the types of their fields. Old evaluations may lack newer settings."""
     fields = {field.name: field for field in ContextConfig._meta.fields}
     return {name: fields[name].to_python(settings[name]) for name in SETTINGS if name in settings}
 

@@ -12,7 +12,7 @@ from contextopt.spaces.configs import settings_of
 from memory.questions.evaluations import EVALUATIONS, last_evaluation, reaches, settings_key, start_evaluation
 from memory.questions.models import Evaluation, EvaluationState, QuestionSet
 
-# A set with more questions must be evaluated before, because nobody waits so long for a page.
+# A set with more questions must be evaluated beforehand, because it takes too long for one request.
 AT_ONCE_QUESTIONS = 150
 # Records change, so older evaluations no longer count.
 FRESH_FOR = timedelta(hours=1)

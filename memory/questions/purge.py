@@ -5,7 +5,7 @@ from memory.questions.models import EvaluatedQuestion
 
 
 def erase_from_evaluations(record: Record) -> int:
-    """Put the record's present external id into the stored outcomes; return in how many."""
+    """Update the record's external id in stored outcomes; return how many questions had it."""
     entry = {"id": record.pk}
     rows = EvaluatedQuestion.objects.filter(
         evaluation__question_set__space=record.space_id, outcomes__contains=[entry]

@@ -63,8 +63,7 @@ def set_rules(*, team: Team, changes: RulesPatch, actor: str) -> ReviewRules:
 
 @transaction.atomic
 def resize_items(team: Team, wanted: int) -> int:
-    """Correct the slots of a batch of open items that have the wrong number; return how many items there
-    were.
+    """Give a batch of open items the wanted number of slots; return how many items had another.
 
     Slots that someone has reserved or judged are never taken away.
     """

@@ -178,7 +178,7 @@ def _export_row(slot: ReviewSlot) -> VerdictRow:
 
 
 def csv_rows(rows: Iterable[VerdictRow]) -> Iterator[list[object]]:
-    """Yield the rows' cells; ids of records share one cell, separated by blanks."""
+    """Yield the rows' cells; ids of records share one cell, separated by spaces."""
     for row in rows:
         judged = row["judged_at"]
         cells = {

@@ -48,7 +48,7 @@ def learn_from(completion: Completion) -> Learned:
     pattern = detect_task_pattern(task.description)
     steps = extract_successful_steps(report.outcomes, report.plan_text())
     attempts, repository = count_attempts(report, task), report.repository or task.repository
-    # When two like strategies are learned at once, the second waits here and finds the first.
+    # When two similar strategies are learned at once, the second waits here and finds the first.
     completion.team.lock()
     failure = why_no_success(report, attempts=attempts)
     settle_uses(completion=completion, pattern=pattern, repository=repository, failure=failure)

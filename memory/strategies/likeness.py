@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-# One word more or less in a plan of ten leaves plans alike; another step does not.
+# With one word more, fewer or different, plans of ten words count as similar; with another step they do not.
 SIMILAR_FROM = 0.8
 
 

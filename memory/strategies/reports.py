@@ -149,7 +149,7 @@ def learn(completion: Completion) -> bool:
 
 
 def _learn(completion_id: int) -> bool:
-    """Lock the row, or do nothing if another worker has it."""
+    """Learn from the completion under a lock, or do nothing if another worker holds it."""
     held = Completion.objects.select_for_update(skip_locked=True, of=("self",), no_key=True).select_related(
         "task", "team"
     )

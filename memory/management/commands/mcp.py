@@ -28,7 +28,7 @@ class Command(ReportingCommand):
         # The server would fail with a traceback.
         check_input("-")
         find = caller_finder(options)
-        # A key that is wrong now is a mistake of the configuration; it may be revoked later.
+        # Fail at once if the key is misconfigured. Later calls check it again: it may be revoked.
         find()
         connection.close()
         enter(find)
@@ -37,9 +37,9 @@ class Command(ReportingCommand):
 
 
 def caller_finder(options: Mapping[str, Any]) -> Callable[[], Caller]:
-    """Return the function that tells for each call whom the tools act for.
+    """Return a function that identifies the caller of each tool call.
 
-    It raises InvalidInput if CONTEXTOPT_KEY is no valid key.
+    It raises InvalidInput if CONTEXTOPT_KEY is not a valid key.
 
     Raises:
         NotFound: there is no such team.
