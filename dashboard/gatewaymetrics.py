@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
 
-# Histograms double from edge to edge; the pages' own have six steps between.
+# Each edge for Prometheus is twice the previous one. Stored histograms have this many steps per doubling.
 _STEPS = 6
 _SUMMED = (
     "requests", "inserted", "failed", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens",

@@ -39,7 +39,7 @@ CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY, REPOSITORY, TIMELINE, PROOF)
 SOURCE = DEMO_ACTOR
 # Share of requests that ask a question.
 ASKED = 0.3
-# The settings become tighter after one part in this many of the assemblies.
+# The settings are tightened after the first 1/TIGHTENED of the assemblies.
 TIGHTENED = 7
 RECORD_DAYS = 45
 ASSEMBLY_DAYS = 14

@@ -57,7 +57,7 @@ def _judge(team: Team, space: Space, stage: Stage) -> Iterator[Proposal | None]:
 
 
 def _upvoted(space: Space) -> Iterator[Proposal | None]:
-    """Yield the questions of the chat's answers, all of which were liked."""
+    """Yield the questions of the chat's answers, all of which were upvoted."""
     answers = Message.objects.filter(conversation__space=space, author=Author.ASSISTANT)
     for message in answers.select_related("assembly__space__team"):
         if message.assembly is not None:

@@ -45,7 +45,7 @@ class Told:
 class Story:
     """A demo space: its name, guides, scenes and words.
 
-    `second_settings` come into force after the first seventh of the demo's assemblies.
+    `second_settings` become active after the first seventh of the demo's assemblies.
     """
 
     slug: str

@@ -30,7 +30,7 @@ AGO = timedelta(hours=26)
 
 
 class Journey:
-    """A task on its way. `at` dates the rows that a step has just made, so many minutes after the start."""
+    """A task in progress. Each step is given its time in minutes after the start; `date` sets it."""
 
     def __init__(self, stage: Stage) -> None:
         self.team, self.begun = stage.team, stage.now - AGO
@@ -113,7 +113,7 @@ class Journey:
         Task.objects.filter(pk=self.task.pk).update(created_at=self.begun, completed_at=moment)
 
     def date(self, minutes: float) -> None:
-        """Store the rows of the last step again with their moment, since rows of the log never change."""
+        """Replace the rows that the last step made by dated copies, since rows of the log never change."""
         moment = self.moment(minutes)
         made = {"task": self.task, "created_at__gt": self.begun + AGO / 2}
         for assembly in Assembly.objects.filter(**made).select_related("payload"):

@@ -70,7 +70,7 @@ def _ask_to_log_in(request: TeamRequest) -> HttpResponseBase:
 
 
 def _way_back(request: HttpRequest) -> str:
-    """Return the page to show after login: for a submitted form the form's page, as its target is no page."""
+    """Return the page to show after login; for a submitted form, the form's page and not its target."""
     if request.method in {"GET", "HEAD"}:
         return request.get_full_path()
     came_from = request.headers.get("Referer", "")

@@ -80,14 +80,14 @@ def read_text(query: QueryDict, name: str) -> str:
 
 
 def offered_spaces(team: Team, chosen: str = "") -> QuerySet[Space]:
-    """Return the team's first spaces by name, and wherever they are, the chosen one and those of the demo."""
+    """Return the team's first spaces by name, and in any case the chosen one and those of the demo."""
     first = Space.objects.of(team).values("pk")[:SPACES_OFFERED]
     also = Q(slug=chosen.replace("\x00", "")) | Q(is_demo=True)
     return Space.objects.of(team).filter(Q(pk__in=first) | also).only("slug", "name", "is_demo")
 
 
 def space_choices(team: Team, chosen: str = "") -> QuerySet[Space, tuple[str, str]]:
-    """Return the slugs and names of the offered spaces, for a select. They are read when it is shown."""
+    """Return the slugs and names of the offered spaces, for a select. The query runs when it is shown."""
     return offered_spaces(team, chosen).values_list("slug", "name")
 
 

@@ -85,7 +85,7 @@ def read_ticks(values: Iterable[str]) -> list[int]:
 class InputForm[Given: Input](forms.Form):
     """A form whose cleaned data must also pass an input type; `value` is then the input.
 
-    A form that changes something takes its present values as `initial` and sends their hash back as `seen`.
+    A form that changes something takes its current values as `initial` and sends their hash back as `seen`.
     """
 
     input_type: type[Given]

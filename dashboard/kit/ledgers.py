@@ -110,7 +110,7 @@ def weights_of(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _weight_origins(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return how the weights that are no settings come from settings."""
+    """Explain how the weights that are not settings are computed from settings."""
     weights, share = weights_of(config), decimals(float(config.get("neighbour_share") or 0))
     matched = f"meaning {decimals(weights['semantic'])} + words {decimals(weights['lexical'])}"
     return {

@@ -21,7 +21,7 @@ class Proportion:
 
     @property
     def rate(self) -> float | None:
-        """The share, 0 to 1, or None of nothing."""
+        """The share, 0 to 1; None if nothing was counted."""
         return self.hits / self.count if self.count else None
 
     @property

@@ -15,7 +15,7 @@ from dashboard.kit.pages import render_page
 FIELD = "file"
 REJECTIONS_SHOWN = 200
 
-# Imports an open file of a name, counting its rows in the report, and returns what else to tell of it.
+# Imports an open file with this name, counts its rows in the report, and returns more for the page to show.
 type ImportFile = Callable[[BinaryIO, str, ImportReport], dict[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""The guided start: its strip as it changes, its end, and example records for a first space."""
+"""The guided start: its strip, how it is dismissed, and example records for a first space."""
 
 from datetime import timedelta
 

@@ -44,7 +44,7 @@ def to_the_second(moment: datetime) -> str:
 
 @register.filter
 def in_this_year(moment: datetime) -> str:
-    """Return a moment as `to_the_second` does, without the year if that is the present one."""
+    """Return a moment as `to_the_second` does, without the year if that is the current one."""
     local, now = timezone.localtime(moment), timezone.localtime()
     return f"{local.day} {local:%b %H:%M:%S}" if local.year == now.year else to_the_second(moment)
 

@@ -72,7 +72,7 @@ def _without_lists(trace: Json, numbers: dict[tuple[Any, ...], int]) -> Json:
 
 
 def _brief(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Round fractions to six significant figures: nobody sees more."""
+    """Round fractions to six significant figures, which is more than a chart can show."""
     return tuple(float(f"{value:.6g}") if type(value) is float else value for value in values)
 
 
@@ -96,7 +96,7 @@ FEW = 5
 
 
 def with_whole_ticks(plot: Plot, highest: float) -> Plot:
-    """Keep ticks between whole numbers away from an axis of counts."""
+    """Show only whole numbers on an axis of counts."""
     if highest <= FEW:
         plot.update_yaxes(dtick=1)
     return plot
@@ -112,7 +112,7 @@ def with_legend(plot: Plot) -> Plot:
     longest = max((len(trace.get("name", "")) for trace in plot.traces), default=0)
     legend = {
         "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom",
-        # By itself, Plotly would put each name on a line of its own. Most letters are narrower than this.
+        # Without a width, Plotly puts each name on its own line. Most letters are narrower than this.
         "font": {"color": "var(--ink-2)", "size": LEGEND_PX},
         "entrywidth": longest * LEGEND_PX * 0.6,
         "itemclick": False, "itemdoubleclick": False,
@@ -222,7 +222,7 @@ def add_marks(plot: Plot, period: Period, marks: Iterable[Mark]) -> None:
 
 
 def add_flags(plot: Plot, flags: Sequence[tuple[Any, str, str]]) -> None:
-    """Draw a dotted line at each place of the x axis, with its label, so anchored, above the chart."""
+    """Draw a dotted line at each place on the x axis, with its label above the chart, anchored as given."""
     if not flags:
         return
     shapes = [

@@ -32,7 +32,7 @@ class Tile:
     fact: str
     target: str = ""
     link: str = ""
-    # The figure got worse by more than chance: its ground is amber, and a word says so.
+    # The figure got worse by more than chance. Its background is then amber, and a word says so.
     is_worse: bool = False
 
 

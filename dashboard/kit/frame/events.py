@@ -1,7 +1,7 @@
 """Tells open pages that something of their team has changed, as server-sent events.
 
-An open page costs no thread. One task a process looks four times a second at the newest rows of the teams
-that have pages open, and pages that show them ask for them. Pages that get no events poll.
+An open page takes no thread. Four times a second, one task per process checks the newest rows of the teams
+that have pages open, and pages that show such rows request them again. Pages that get no events poll.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ TOPICS = ("assemblies", "votes", "keys", "tasks", "traffic")
 LOOK_SECONDS = 0.25
 # Proxies close a connection that is silent for longer.
 HEARTBEAT_SECONDS = 15.0
-# Who has logged out or left the team gets no more events after this.
+# After this time at most, a visitor who has logged out or left the team gets no more events.
 RECHECK_SECONDS = 60.0
 RECONNECT_SECONDS = 2.0
 STREAMS_A_PERSON = 20
@@ -92,7 +92,7 @@ class Watch:
         self._streams.discard(stream)
 
     async def _look(self) -> None:
-        """Look for changes until no page is open. A database that is away is asked again."""
+        """Look for changes until no page is open. If the database is unreachable, try again."""
         while self._streams:
             try:
                 async with await _connect() as database:
@@ -130,7 +130,7 @@ async def _read_newest(
 
 
 async def serve_events(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one page's events until it goes, or its visitor may no longer have them."""
+    """Serve one page's events until it is closed or its visitor loses access."""
     if scope["method"] != "GET":
         await _refuse(send, 405)
         return
@@ -193,7 +193,7 @@ async def _find_visitor(scope: Scope) -> Visitor | None:
 
 
 def _read_visitor(scope: Scope) -> Visitor | None:
-    """Return who asks, by the same session and the same choice of a team as for pages."""
+    """Return the visitor, found by session and chosen team as for pages."""
     request = cast(TeamRequest, ASGIRequest(scope, BytesIO()))
     try:
         request.get_host()

@@ -22,7 +22,7 @@ COUNTED_MAX = 99
 class NavLink:
     """A link to a page. `waiting` is called only when the frame is drawn, not for a part of a page.
 
-    After the key g, `key` goes to the page; empty if no key does.
+    `key`, pressed after g, opens the page; it is empty if none does.
     """
 
     label: str
@@ -105,7 +105,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         "can_edit": membership.allows(Role.EDITOR),
         "can_review": membership.allows(Role.REVIEWER),
         "can_admin": membership.allows(Role.ADMIN),
-        # Servers of WSGI have no events, and their pages poll.
+        # WSGI servers have no events, so their pages poll.
         "events_path": EVENTS_PATH if isinstance(request, ASGIRequest) else "",
         # Few templates show the next step, and only they ask for it.
         "start": SimpleLazyObject(lambda: read_step(request)),

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from contextopt.models import ApiKey, Assembly, Membership, Record, Role, Space, Team
 
-# Set in the session once the steps are done or dismissed, so that later pages ask for nothing.
+# Set in the session once the steps are done or dismissed, so that later pages run no query for them.
 IS_OVER = "start_is_over"
 
 

@@ -31,7 +31,7 @@ ADMIN_NAME = "admin"
 PATIENCE_SECONDS = 60.0
 DATABASE_CHECK_SECONDS = 1.0
 DATABASE_ASK_SECONDS = 2.0
-# A server that is silent as often in a row hangs.
+# A server that does not answer this many times in a row is considered to hang.
 DATABASE_SILENCES = 2
 EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what to ask when all are served)
 
@@ -150,7 +150,7 @@ class DatabaseKeeper:
             self._restart("stopped responding")
 
     def _hangs(self) -> bool:
-        """Ask the server now and then. A busy one that refuses new clients has answered."""
+        """Check the server at intervals. A busy one that refuses new clients counts as responding."""
         if time.monotonic() < self.ask_at:
             return False
         self.silences = self.silences + 1 if postgres.is_silent(self.place) else 0
@@ -214,10 +214,10 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
 
 
 def has_gateway(warn: Callable[[str], None]) -> bool:
-    """Return whether the gateway is to be served. Without an upstream, it gives way to whoever has its port.
+    """Return whether to serve the gateway. Without an upstream, it is left out if it cannot listen.
 
     Raises:
-        PortInUseError: it cannot listen.
+        PortInUseError: it has an upstream and cannot listen.
     """
     if settings.GATEWAY_PORT is None:
         return False
@@ -236,7 +236,7 @@ def gateway_port_remedy(free: int) -> str:
 
 
 def gateway_command() -> tuple[str, ...]:
-    # One worker: what it remembers of keys and conversations is in its memory.
+    # One worker, because it keeps keys and conversations in memory.
     return (
         *(sys.executable, "-m", "granian", "config.gateway:application", "--interface", "asgi"),
         *("--host", settings.GATEWAY_HOST, "--port", str(settings.GATEWAY_PORT), "--workers", "1"),

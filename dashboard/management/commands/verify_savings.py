@@ -91,7 +91,7 @@ class Command(ReportingCommand):
         return REJECTED if self.total else DONE
 
     def _check_assemblies(self, payloads: QuerySet[AssemblyPayload]) -> Accounts:
-        """Check each assembly; return the accounts of their tasks as the payloads add up to."""
+        """Check each assembly; return the accounts of their tasks, added up from the payloads."""
         accounts, progress = Accounts(), Progress(self.stderr)
         for payload in _by_key(payloads):
             self.checked += 1
@@ -181,7 +181,7 @@ class Command(ReportingCommand):
             )
 
     def _all_counted(self) -> str:
-        """Say how many of each were checked, leaving out those that there are none of."""
+        """List how many of each kind were checked, leaving out kinds without any."""
         others = [plural(count, name.removesuffix("s"), name) for name, count in self.counts.items() if count]
         return listed([plural(self.checked, "assembly", "assemblies"), *others])
 

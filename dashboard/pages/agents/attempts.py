@@ -149,7 +149,7 @@ def cause_words(root_cause: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A changed file as the receiver was told of it."""
+    """A changed file as the receiver was sent it."""
 
     path: str
     kind: str

@@ -34,7 +34,7 @@ COLOURS = (
 OTHERS_COLOUR = "var(--response)"
 OTHERS_DASH = "solid"
 
-# Returns the beginning of the URLs of a phase's filtered contexts; a bucket ends them.
+# Returns the URL of a phase's filtered contexts, to which a bucket's query is added.
 type PhaseRows = Callable[[str], str]
 
 
@@ -172,7 +172,7 @@ def _line(data: PhaseData, line: PhaseLine) -> Json:
 
 
 def _links(data: PhaseData, line: PhaseLine) -> Json:
-    """Return the addresses of a line's points. No list has the contexts of the other phases alone."""
+    """Return the addresses of a line's points. The other phases have none: no list shows them alone."""
     if line.phase == OTHERS:
         return {}
     return {"customdata": data.spans, "meta": {"rows": data.rows(line.phase)}}

@@ -34,7 +34,7 @@ MOODS = {
 }
 # The smallest bar that can be seen, in percent of the widest.
 BAR_MIN = 0.6
-# A longer page shows the phases before the present one folded.
+# With more events, the phases before the current one are folded.
 UNFOLDED = 40
 
 

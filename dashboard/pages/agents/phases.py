@@ -87,7 +87,7 @@ def _bar(row: Assembly) -> Bar:
 
 
 def _rows(form: PhasesForm) -> PhaseRows:
-    """Return a function that maps a phase to the beginning of the URLs of its filtered contexts."""
+    """Return a function that maps a phase to the URL of its filtered contexts, for a bucket's query."""
     address = reverse("dashboard:assemblies")
     only = form.cleaned_data.get("phase")
 

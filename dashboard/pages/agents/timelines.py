@@ -35,7 +35,7 @@ SHOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One answer to whether it still worked: `good`, `bad` or, not known yet, an empty mood."""
+    """One sign of whether the task succeeded; `mood` is "good", "bad" or empty."""
 
     mood: str
     text: str
@@ -68,7 +68,7 @@ def task(request: TeamRequest, task_id: int) -> HttpResponse:
 
 
 def _read_page(found: Task, kinds: frozenset[str], cursor: str) -> EventPage:
-    """Return a page of events. An unreadable cursor is ignored: links get cut off, and page 1 is fair."""
+    """Return a page of events. An unreadable cursor is ignored, since links get cut off."""
     try:
         return read_events(found, kinds=kinds, cursor=cursor or None, limit=EVENTS_SHOWN)
     except InvalidInput:

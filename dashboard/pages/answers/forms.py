@@ -30,7 +30,7 @@ class MessageForm(InputForm[MessageIn]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # A browser cuts pasted text at this length without a word.
+        # With it, a browser silently cuts pasted text.
         del self.fields["text"].widget.attrs["maxlength"]
 
 

@@ -108,7 +108,7 @@ def _list_context(request: TeamRequest, form: AssembliesForm) -> dict[str, Any]:
 
 
 def _sort_link(form: AssembliesForm, sort: str) -> str:
-    """Return the query of the list sorted so, or newest first again if it is."""
+    """Return the query that sorts the list like this, or newest first again if it is sorted so."""
     return form.query(sort=None if form.order == sort else sort, words=None, live=None)
 
 
@@ -293,7 +293,7 @@ def _payload_context(
 
 
 def _proof(payload: AssemblyPayload) -> dict[str, Any]:
-    """Compute every stored figure again, as the certificate invites anybody to."""
+    """Compute every stored figure again and return those that differ."""
     try:
         return {"differences": verify_assembly(payload), "is_verified": True}
     except UnknownEncoding as error:

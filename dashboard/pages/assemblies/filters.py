@@ -71,7 +71,7 @@ class AssembliesForm(SpaceFilterForm):
 
     @property
     def is_live(self) -> bool:
-        """Only what is newest can be followed."""
+        """Whether the list follows the log. Sorted and searched lists cannot."""
         return self.is_valid() and bool(self.cleaned_data["live"]) and not (self.order or self.search_words)
 
     @property

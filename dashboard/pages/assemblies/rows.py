@@ -31,7 +31,7 @@ ORDERS = {
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """A page, and how much of the log it took into account where that is not all of it.
+    """A page, and which part of the log it covers if that is not all of it.
 
     `sorted_rows` is the number of newest rows that were sorted. `searched_to` is the time of the oldest row
     that was searched; None if all were.

@@ -96,7 +96,7 @@ def _render(
     key_form: KeyForm | None = None,
 ) -> HttpResponse:
     signal = Signal({}) if key is None else read_signal(request.team, key)
-    # Requests are logged under the key's name, so another key should have another.
+    # Requests are logged under the key's name, so each key should have its own.
     initial = {"name": f"application {key.pk + 1}" if key else "my application", "scope": "write"}
     context = {
         "keys": keys[:KEYS_SHOWN],

@@ -59,7 +59,7 @@ def _config_changes(
     if chosen:
         events = events.filter(subject__startswith=f"{chosen.slug} v")
     if not any(space.is_demo for space in spaces.values()):
-        # Nothing is left of a removed demo but the log.
+        # A removed demo remains only in the audit log.
         events = events.exclude(actor=DEMO_ACTOR)
     newest = list(events.order_by("-at", "-id")[:CHANGES_SHOWN])
     if unknown := {_subject_of(event)[0] for event in newest} - spaces.keys():

@@ -247,7 +247,7 @@ class _Row(NamedTuple):
 def read_series(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
     """Return the figures of each bucket and of the whole period, in one query.
 
-    Times are not measured for each kind. Prices that were not read before take a query more.
+    Times are not measured for each kind. Without prices, a second query reads them.
     """
     return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=False))
 

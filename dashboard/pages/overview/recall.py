@@ -17,8 +17,8 @@ from memory.questions.evaluations import settings_key
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The last evaluations of the settings that were active at the end of a period, without other budgets:
-    mean recall over all their questions.
+    """The mean recall over all questions in the last evaluations of the settings that were active at one
+    moment, with the space's own budget.
 
     `sets` counts the sets, evaluated or not.
     """
@@ -34,7 +34,10 @@ class Recall:
 
 
 def read_recall(wanted: FigureFilter) -> tuple[Recall, Recall] | None:
-    """Return the recall by the end of the period and by its beginning; None if other filters are set."""
+    """Return the recall at the end of the period and at its start.
+
+    None if a stage, phase, config or model is filtered.
+    """
     if any((wanted.stage, wanted.phase, wanted.config_version, wanted.model)):
         return None
     sets = QuestionSet.objects.filter(space__team=wanted.team_id)

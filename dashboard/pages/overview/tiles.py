@@ -34,7 +34,7 @@ type Rows = Callable[[Mapping[str, str]], str]
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A period's figures and those of the period before. Feedback is None if the team has never voted, recall
-    if the filters select more than a space.
+    if a stage, phase, config or model is filtered.
     """
 
     now: Series

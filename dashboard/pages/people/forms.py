@@ -82,7 +82,7 @@ class AccountForm(InputForm[AccountIn]):
 
 
 class PasswordForm(PasswordChangeForm):
-    """A new password of one's own. Guesses of the old one are limited as those at the log-in."""
+    """A new password of one's own. Guesses of the old one are limited like those at login."""
 
     def __init__(self, request: TeamRequest, data: QueryDict | None = None) -> None:
         super().__init__(request.user, data)

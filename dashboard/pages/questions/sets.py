@@ -263,7 +263,7 @@ def set_delete(request: TeamRequest, set_id: int) -> HttpResponse:
     found = get_set(request, set_id)
     require_role(request, Role.EDITOR)
     if found.min_recall is not None:
-        # It guards what is published, so only those who may change the guard may take it away.
+        # It guards what is published, so deleting it takes the role that may change the minimum.
         require_role(request, Role.ADMIN)
     delete_set(question_set=found, actor=request.actor)
     messages.success(request, f"Question set “{found.name}” deleted.")

@@ -12,7 +12,6 @@ from contextopt.limits import MODEL_MAX
 from contextopt.models import Record, Space
 from dashboard.kit.filters import STAGES, FilterForm, MomentField
 
-# The settings page says more about them.
 BUDGETS = [("", "From settings"), ("fixed", "Fixed"), ("adaptive", "Adaptive")]
 
 

@@ -1,4 +1,4 @@
-"""How the active settings and others do on a space's question sets."""
+"""Compares the recall of the active settings and of others on a space's question sets."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def read_proofs(space: Space, key: str = "", version: int | None = None) -> Proo
 
 
 def _with_changes(rows: list[Proof]) -> list[Proof]:
-    """Add which questions find more or less than before."""
+    """Count the questions whose recall rises and falls, and add the first that fall."""
     pairs = [(row.before, row.draft) for row in rows if row.is_compared]
     earlier = EvaluatedQuestion.objects.filter(
         evaluation__in=[before for before, _ in pairs], question=OuterRef("question")

@@ -41,7 +41,7 @@ def without_count(traffic: Traffic) -> int:
 
 
 def audited_count(traffic: Traffic) -> int:
-    """Return the prompts that passed as they were although nothing was in the way."""
+    """Return the number of prompts that passed unchanged because of audit mode alone."""
     return traffic.requests - traffic.inserted - traffic.without
 
 
@@ -56,7 +56,7 @@ def uncounted_tokens(traffic: Traffic) -> int:
 
 
 def prompts_figure(data: TrafficData) -> Plot:
-    """Draw prompts by what became of their contexts, one above the other."""
+    """Draw prompts by what became of their contexts, stacked."""
     return _stacked(
         data,
         ("context inserted", ACCENT, lambda traffic: traffic.inserted),
@@ -66,7 +66,7 @@ def prompts_figure(data: TrafficData) -> Plot:
 
 
 def tokens_figure(data: TrafficData) -> Plot:
-    """Draw input tokens by what the provider's cache did, one above the other."""
+    """Draw input tokens by what the provider's cache did, stacked."""
     return _stacked(
         data,
         ("cached", ACCENT, lambda traffic: traffic.cached_tokens),

@@ -16,7 +16,7 @@ from dashboard.pages.traffic.filters import ABSENT, FAILED, TrafficForm
 from dashboard.rollups.traffic import Groups, Traffic, TrafficFilter
 
 P50, P95 = 0.5, 0.95
-# The bar for a time that the gateway adds, by mode.
+# The targets for the time that the gateway adds, by mode.
 AUDIT_MS, INSERT_MS = 15, 40
 
 
@@ -76,7 +76,7 @@ class ReasonRow:
 
 
 def cached_words(traffic: Traffic) -> str:
-    """Return the cached share of the prompts that have a count, or that none has one."""
+    """Return the cached share of the prompts whose provider reported it, in words."""
     return "not reported" if traffic.cached_share is None else percent(traffic.cached_share)
 
 

@@ -29,7 +29,7 @@ CONTEXTS = [
 ]
 FAILED = "failed"
 OUTCOMES = [("", "All answers"), (FAILED, "Failed"), *Outcome.choices]
-# The rows of each figure, as `dashboard.rollups.traffic.HOLDS` says it of quarters.
+# The prompts behind each figure; `dashboard.rollups.traffic.HOLDS` finds the quarters that have such prompts.
 CONDITIONS = {
     "inserted": Q(is_inserted=True),
     "without": ~Q(reason=""),
@@ -111,7 +111,7 @@ class PromptsForm(_Narrowed):
             field.choices = [*field.choices, (ABSENT, label)]  # type: ignore[misc]
 
     def select(self, cursor: str = "") -> QuerySet[GatewayRequest]:
-        """Return the team's matching prompts, if they are many only those near the cursor's page.
+        """Return the team's matching prompts; with filters, only those in the quarters of the cursor's page.
 
         An invalid filter matches nothing.
         """
