@@ -21,14 +21,13 @@ from contextopt.models import ApiKey
 from contextopt.paging import by_moment
 from memory.feedback import votes
 from memory.feedback.gateway import find_request
-from memory.feedback.inputs import FeedbackBack, FeedbackIn, OpinionIn, Rater, SubjectIn
+from memory.feedback.inputs import FeedbackBack, FeedbackIn, Rater
 from memory.feedback.models import ExternalMessage
 from memory.feedback.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
 from memory.models import Vote
 
 router = Router(tags=["Feedback"])
 BY_TIME = by_moment("vote", "created_at")
-SUBJECT = ("message_id", "external_message_id", "assembly_id")
 
 RatingName = Literal["up", "down"]
 
@@ -185,8 +184,8 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
     """
     vote = votes.give_feedback(
         team=request.auth.team,
-        subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
-        opinion=OpinionIn(**data.model_dump(include={"rating", "reason", "comment"})),
+        subject=data,
+        opinion=data,
         rater=rater_of(request, data.rater),
         answer=data.answer,
     )
@@ -199,7 +198,7 @@ def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
     """Withdraws a vote, identified by answer and rater as in the vote. Withdrawing again has no effect."""
     was_there = votes.withdraw_feedback(
         team=request.auth.team,
-        subject=SubjectIn(**data.model_dump(include=set(SUBJECT))),
+        subject=data,
         rater=rater_of(request, data.rater),
     )
     return reply(WithdrawnOut(withdrawn=was_there))

@@ -16,6 +16,7 @@ from contextopt.api.protocol.csvlines import csv_lines
 from contextopt.api.protocol.outputs import pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.inputs import Id, Slug
+from contextopt.lookups import find_one
 from contextopt.paging import by_moment
 from memory.api.feedback import rater_of
 from memory.feedback.inputs import Rater
@@ -27,7 +28,6 @@ from memory.review.inputs import (
     ReserveIn,
     ReviewerIn,
     RulesPatch,
-    VerdictIn,
     VerdictName,
 )
 from memory.review.queue import rules_of, set_rules
@@ -164,8 +164,8 @@ def item_json(item: ReviewItem) -> dict[str, Any]:
 
 def load_item(request: ApiRequest, item_id: int, reviewer: str) -> ReviewItem:
     """Return the team's item as the reviewer sees it."""
-    found = reservations.find_item(request.auth.team, item_id)
-    return ReviewItem.objects.with_subject().with_own(reviewer).select_related("team").get(pk=found.pk)
+    rows = ReviewItem.objects.of(request.auth.team).with_subject().with_own(reviewer).select_related("team")
+    return find_one(rows.filter(pk=item_id), f"review {item_id}")
 
 
 def detail_json(item: ReviewItem, reviewer: str) -> dict[str, Any]:
@@ -262,9 +262,8 @@ def judge(request: ApiRequest, review_id: Path[Id], data: GivenVerdict) -> HttpR
     verdicts too.
     """
     reviewer = rater_of(request, data.reviewer)
-    verdict = VerdictIn(**data.model_dump(exclude={"reviewer"}))
     item = load_item(request, review_id, reviewer)
-    reservations.give_verdict(item=item, reviewer=reviewer, data=verdict)
+    reservations.give_verdict(item=item, reviewer=reviewer, data=data)
     return reply(detail_json(load_item(request, review_id, reviewer), reviewer))
 
 

@@ -1,6 +1,6 @@
 """The endpoint that gives an agent everything for one step of a task."""
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from django.http import HttpResponse
 from ninja import Router
@@ -114,10 +114,6 @@ def build_agent_context(request: ApiRequest, data: AgentStepIn) -> HttpResponse:
     that the next retry is sent only changes.
     """
     result = build_step(team=request.auth.team, data=data, actor=actor(request)).to_json()
-    return _answer(result)
-
-
-def _answer(result: dict[str, Any]) -> HttpResponse:
     if result["id"] is None:
         return reply(result)
     return created(result, f"/api/v1/assemblies/{result['id']}")
