@@ -36,7 +36,8 @@ def propose_from_review(item: ReviewItem, slots: Sequence[ReviewSlot]) -> Propos
     """Return the question of an item with the records that its verdicts miss; None without a question."""
     assembly = Assembly.objects.select_related("space__team").get(pk=item.assembly_id)
     missed = [pk for slot in slots if slot.verdict in WANTED for pk in slot.record_ids]
-    return _propose(assembly, QuestionSource.VERDICT, "", missed)
+    payload = AssemblyPayload.objects.filter(assembly=assembly.pk).first()
+    return _propose(assembly, payload, QuestionSource.VERDICT, "", missed)
 
 
 def propose_from_assembly(assembly: Assembly) -> Proposal | None:
@@ -44,15 +45,17 @@ def propose_from_assembly(assembly: Assembly) -> Proposal | None:
     payload = AssemblyPayload.objects.filter(assembly=assembly.pk).first()
     answer = answer_text(assembly)
     used = read_use(payload, answer) if payload else {}
-    return _propose(
-        assembly, QuestionSource.VOTE, answer, [record_id for record_id, use in used.items() if use.is_used]
-    )
+    record_ids = [record_id for record_id, use in used.items() if use.is_used]
+    return _propose(assembly, payload, QuestionSource.VOTE, answer, record_ids)
 
 
 def _propose(
-    assembly: Assembly, source: QuestionSource, answer: str, record_ids: Sequence[int]
+    assembly: Assembly,
+    payload: AssemblyPayload | None,
+    source: QuestionSource,
+    answer: str,
+    record_ids: Sequence[int],
 ) -> Proposal | None:
-    payload = AssemblyPayload.objects.filter(assembly=assembly.pk).first()
     text = str((payload.request if payload else {}).get("query") or "").strip()
     if not text or assembly.space is None:
         return None
