@@ -76,14 +76,13 @@ def backtests(request: TeamRequest) -> HttpResponse:
     """List the team's backtests; a POST starts one of the space in the query string."""
     slug = read_text(request.GET, "space")
     space = get_space(request, slug) if slug else None
-    if request.method == "POST":
-        require_role(request, Role.EDITOR)
-    if request.method == "POST" and space is None:
-        messages.error(request, "Choose a space first.")
-        return redirect("dashboard:backtests")
-    if request.method == "GET" or space is None:
+    if request.method == "GET":
         initial = {"config": request.GET.get("config")}
         return _render_list(request, space, BacktestForm(initial=initial, space=space) if space else None)
+    require_role(request, Role.EDITOR)
+    if space is None:
+        messages.error(request, "Choose a space first.")
+        return redirect("dashboard:backtests")
     form = BacktestForm(request.POST, space=space)
     found = _start(request, space, form) if form.is_valid() else None
     if found is None:
