@@ -25,7 +25,7 @@ from dashboard.kit.charts.plots import (
 from dashboard.kit.formats import percent, whole
 from dashboard.kit.periods import Period
 from dashboard.pages.agents.phasefigures import OTHERS, PhaseFigures, PhaseSeries
-from dashboard.pages.overview.charts import bucket_query
+from dashboard.pages.overview.charts import bucket_query, last_known
 
 # Each default phase has its own colour, the same in every period.
 COLOURS = (
@@ -112,7 +112,7 @@ def share_figure(data: PhaseData) -> Plot:
         (rate for line in measured for point in line.points if (rate := point.rate) is not None), default=0
     )
     figure.update_yaxes(range=[min(0.0, lowest), 1.04])
-    heights = spread_labels([_last_rate(line) for line in measured])
+    heights = spread_labels([last_known([point.rate for point in line.points]) for line in measured])
     notes = texts_at(data.moments[-1], heights, [line.name for line in measured])
     # The names take room from the axis, so that fewer days fit on a phone.
     figure.update_xaxes(nticks=5)
@@ -176,7 +176,3 @@ def _links(data: PhaseData, line: PhaseLine) -> Json:
     if line.phase == OTHERS:
         return {}
     return {"customdata": data.spans, "meta": {"rows": data.rows(line.phase)}}
-
-
-def _last_rate(line: PhaseLine) -> float:
-    return next((rate for point in reversed(line.points) if (rate := point.rate) is not None), 0.0)

@@ -1,6 +1,7 @@
 """Review: the queue, and one answer beside the context that produced it."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -100,7 +101,7 @@ def _render_queue(
     return render_page(request, TEMPLATE, context, partials=("queue",), status=status)
 
 
-def _midnight() -> Any:
+def _midnight() -> datetime:
     return timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
 
 

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
-from contextopt.errors import Conflict, FieldProblem, InvalidInput, NotFound, ServiceUnavailable
+from contextopt.errors import Conflict, InvalidInput, NotFound, ServiceUnavailable
 from contextopt.inputs import field_problems, read_digits
 from contextopt.models import Completion, Role
 from dashboard.kit.access import TeamRequest, get_strategy, require_role, team_page
@@ -141,5 +141,5 @@ def _complete(request: TeamRequest, form: CompletionForm) -> CompletionResult | 
     except InvalidInput as error:
         form.add_problems(error.problems)
     except (Conflict, NotFound) as error:
-        form.add_problems([FieldProblem("task_id", str(error))])
+        form.add_error("task_id", str(error))
     return None

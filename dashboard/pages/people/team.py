@@ -61,9 +61,8 @@ def key_create(request: TeamRequest) -> HttpResponse:
     form = LimitedKeyForm(request.POST, auto_id=LimitedKeyForm.ids)
     if not form.is_valid():
         return render_settings(request, key_form=form)
-    given = form.value
     try:
-        key, secret = create_key(team=request.team, data=given, actor=request.actor)
+        key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
     except InvalidInput as error:
         form.add_problems(error.problems)
         return render_settings(request, key_form=form)

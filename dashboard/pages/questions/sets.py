@@ -1,6 +1,6 @@
 """Question sets: the team's, and one with its questions and last evaluation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.text import Truncator
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from contextopt.errors import Conflict, FieldProblem
+from contextopt.errors import Conflict
 from contextopt.models import Record, Role
 from contextopt.spaces.configs import settings_of
 from contextopt.spaces.importing import ImportReport, read_file
@@ -66,7 +66,7 @@ def set_create(request: TeamRequest) -> HttpResponse:
     try:
         found = create_set(space=space, name=form.value.name, actor=request.actor)
     except Conflict as error:
-        form.add_problems([FieldProblem("name", str(error))])
+        form.add_error("name", str(error))
         return _render_list(request, form, status=422)
     messages.success(request, f"Question set “{found.name}” created. Add questions to it.")
     return redirect("dashboard:question_set", found.pk)
@@ -174,7 +174,7 @@ def _done(evaluations: list[Evaluation]) -> list[Evaluation]:
     return [each for each in evaluations if each.is_done]
 
 
-def _rows(questions: Any, shown: Evaluation | None) -> list[QuestionRow]:
+def _rows(questions: Sequence[Question], shown: Evaluation | None) -> list[QuestionRow]:
     results: dict[int, QuestionResult] = {}
     if shown is not None:
         rows = EvaluatedQuestion.objects.filter(evaluation=shown, question__in=[q.pk for q in questions])
@@ -237,7 +237,7 @@ def set_rename(request: TeamRequest, set_id: int) -> HttpResponse:
     try:
         rename_set(question_set=found, name=form.value.name, actor=request.actor)
     except Conflict as error:
-        form.add_problems([FieldProblem("name", str(error))])
+        form.add_error("name", str(error))
         return _render_set(request, get_set(request, set_id), rename_form=form, status=422)
     messages.success(request, "Renamed.")
     return redirect("dashboard:question_set", found.pk)
