@@ -131,6 +131,7 @@ def _summary_rows(narrowed: str) -> str:
 
 
 def rollup_parameters(wanted: FigureFilter) -> dict[str, Any]:
+    """Return the values of the filter and its period, by their names in queries."""
     period = wanted.period
     return {
         "team_id": wanted.team_id,

@@ -8,7 +8,7 @@ from contextopt.sql import fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, in_points, points, unit
 from dashboard.kit.formats import money, percent, whole
 from dashboard.pages.overview.figures import Figures
-from dashboard.rollups.sources import FigureFilter
+from dashboard.rollups.sources import FigureFilter, rollup_parameters
 
 # A smaller share is not worth a sentence.
 NOTABLE = 0.005
@@ -35,15 +35,15 @@ _REPORTED = """
              WHERE answer.cached_tokens IS NOT NULL AND answer.created_at >= %(start)s
              UNION ALL
             SELECT assembly_id, input_tokens, cached_tokens FROM contextopt_gatewayrequest
-             WHERE team_id = %(team)s AND created_at >= %(start)s AND is_inserted
+             WHERE team_id = %(team_id)s AND created_at >= %(start)s AND is_inserted
                AND cached_tokens IS NOT NULL) answer
       JOIN contextopt_assembly a ON a.id = answer.assembly_id
       LEFT JOIN contextopt_contextconfig c ON c.id = a.config_id
      WHERE answer.prompt_tokens IS NOT NULL
-       AND a.team_id = %(team)s AND a.created_at >= %(start)s AND a.created_at < %(until)s
-       AND (%(space)s::bigint IS NULL OR a.space_id = %(space)s)
+       AND a.team_id = %(team_id)s AND a.created_at >= %(start)s AND a.created_at < %(until)s
+       AND (%(space_id)s::bigint IS NULL OR a.space_id = %(space_id)s)
        AND (%(stage)s::smallint IS NULL OR a.stage = %(stage)s)
-       AND (%(version)s::integer IS NULL OR c.version = %(version)s)
+       AND (%(config_version)s::integer IS NULL OR c.version = %(config_version)s)
        AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
        AND (%(phase)s::text IS NULL OR a.phase = %(phase)s)
        AND (%(model)s::text IS NULL OR a.model = %(model)s)
@@ -52,21 +52,7 @@ _REPORTED = """
 
 def read_reported(wanted: FigureFilter) -> Reported:
     """Return what endpoints reported of the period's prompts, in one query."""
-    (found,) = fetch_rows(
-        Reported,
-        _REPORTED,
-        {
-            "team": wanted.team_id,
-            "start": wanted.period.start,
-            "until": wanted.period.until,
-            "space": wanted.space_id,
-            "stage": wanted.stage,
-            "version": wanted.config_version,
-            "kind": wanted.kind,
-            "phase": wanted.phase,
-            "model": wanted.model,
-        },
-    )
+    (found,) = fetch_rows(Reported, _REPORTED, rollup_parameters(wanted))
     return found
 
 

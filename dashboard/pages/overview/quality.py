@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db import connection
 
 from dashboard.kit.proportions import NO_VOTES, Proportion
-from dashboard.rollups.sources import FigureFilter
+from dashboard.rollups.sources import FigureFilter, rollup_parameters
 from memory.models import Verdict
 
 # The verdicts that blame the context.
@@ -35,11 +35,11 @@ SELECT is_now, v.faults, v.verdicts, t.completed, t.ended, t.retried_completed, 
           FROM memory_reviewitem i
           JOIN memory_reviewslot s ON s.item_id = i.id AND s.verdict <> ''
           JOIN contextopt_assembly a ON a.id = i.assembly_id
-         WHERE i.team_id = %(team)s AND i.created_at >= %(before)s AND i.created_at < %(until)s
+         WHERE i.team_id = %(team_id)s AND i.created_at >= %(before)s AND i.created_at < %(until)s
            AND (i.created_at >= %(start)s OR i.created_at < %(before_until)s)
-           AND (%(space)s::bigint IS NULL OR i.space_id = %(space)s)
+           AND (%(space_id)s::bigint IS NULL OR i.space_id = %(space_id)s)
            AND (%(stage)s::smallint IS NULL OR i.stage = %(stage)s)
-           AND (%(version)s::integer IS NULL OR i.config_version = %(version)s)
+           AND (%(config_version)s::integer IS NULL OR i.config_version = %(config_version)s)
            AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
            AND (%(phase)s::text IS NULL OR a.phase = %(phase)s)
            AND (%(model)s::text IS NULL OR a.model = %(model)s)
@@ -52,7 +52,7 @@ SELECT is_now, v.faults, v.verdicts, t.completed, t.ended, t.retried_completed, 
           FROM contextopt_task t
          CROSS JOIN LATERAL (
                SELECT EXISTS (SELECT FROM contextopt_attempt r WHERE r.task_id = t.id) AS retries) has
-         WHERE %(is_whole)s AND t.team_id = %(team)s AND t.state <> 'open'
+         WHERE %(is_whole)s AND t.team_id = %(team_id)s AND t.state <> 'open'
            AND t.created_at >= %(before)s AND t.created_at < %(until)s
            AND (t.created_at >= %(start)s OR t.created_at < %(before_until)s)
          GROUP BY 1) t USING (is_now)
@@ -67,18 +67,10 @@ def read_quality(wanted: FigureFilter) -> tuple[Quality, Quality]:
         cursor.execute(
             _QUALITY,
             {
-                "team": wanted.team_id,
-                "start": wanted.period.start,
-                "until": wanted.period.until,
+                **rollup_parameters(wanted),
                 "before": before.start,
                 "before_until": before.until,
                 "faults": [str(verdict) for verdict in FAULTS],
-                "space": wanted.space_id,
-                "stage": wanted.stage,
-                "kind": wanted.kind,
-                "phase": wanted.phase,
-                "version": wanted.config_version,
-                "model": wanted.model,
                 "is_whole": not any(value is not None for value in narrowed),
             },
         )

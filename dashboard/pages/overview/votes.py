@@ -8,7 +8,7 @@ from django.db import connection
 
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.figures import array_text
-from dashboard.rollups.sources import FigureFilter
+from dashboard.rollups.sources import FigureFilter, rollup_parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ _VOTES = """
 SELECT coalesce(v.stage, 0), width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket, count(*),
        count(*) FILTER (WHERE v.rating = 'up')
   FROM memory_vote v JOIN contextopt_assembly a ON a.id = v.assembly_id
- WHERE v.team_id = %(team)s AND v.created_at >= %(start)s AND v.created_at < %(until)s
-   AND (%(space)s::bigint IS NULL OR v.space_id = %(space)s)
+ WHERE v.team_id = %(team_id)s AND v.created_at >= %(start)s AND v.created_at < %(until)s
+   AND (%(space_id)s::bigint IS NULL OR v.space_id = %(space_id)s)
    AND (%(stage)s::smallint IS NULL OR v.stage = %(stage)s)
-   AND (%(version)s::integer IS NULL OR v.config_version = %(version)s)
+   AND (%(config_version)s::integer IS NULL OR v.config_version = %(config_version)s)
    AND (%(phase)s::text IS NULL OR v.phase = %(phase)s)
    AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
    AND (%(model)s::text IS NULL OR a.model = %(model)s)
  GROUP BY 1, 2
  UNION ALL
-SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(team)s)
+SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(team_id)s)
 """
 
 
@@ -43,21 +43,7 @@ def read_feedback(wanted: FigureFilter) -> Feedback | None:
     """Return the period's votes by the time they were given; None if the team has never voted."""
     edges = wanted.period.edges
     with connection.cursor() as cursor:
-        cursor.execute(
-            _VOTES,
-            {
-                "team": wanted.team_id,
-                "start": edges[0],
-                "until": wanted.period.until,
-                "edges": array_text(edges),
-                "space": wanted.space_id,
-                "stage": wanted.stage,
-                "version": wanted.config_version,
-                "phase": wanted.phase,
-                "kind": wanted.kind,
-                "model": wanted.model,
-            },
-        )
+        cursor.execute(_VOTES, {**rollup_parameters(wanted), "edges": array_text(edges)})
         rows = cursor.fetchall()
     return _by_stage([row for row in rows if row[1]], len(edges) - 1) if rows else None
 
