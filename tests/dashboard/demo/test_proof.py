@@ -1,4 +1,4 @@
-"""The demo's proof and its repository: a story that holds, and nothing of it left after removal."""
+"""The demo's proof and its repository: a consistent story, of which removal leaves nothing."""
 
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document

@@ -1,4 +1,4 @@
-"""Elements that ask for themselves again keep open what their reader opened."""
+"""Polled elements keep open what the reader has opened."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`verify_savings` finds every figure of the Overview that is not what it was made of."""
+"""`verify_savings` finds every figure of the Overview that differs from its source."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Compares figures with the rows of the log that they were made of."""
+"""Compares figures with the rows of the log that they are computed from."""
 
 from dataclasses import replace
 from datetime import timedelta

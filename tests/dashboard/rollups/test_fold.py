@@ -1,4 +1,4 @@
-"""Rollups against the rows that they were made of."""
+"""Rollups against the rows that they are computed from."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,4 +1,4 @@
-"""Rollups narrow the list of assemblies to the quarters that can hold what passes."""
+"""Rollups narrow the list of assemblies to the quarters that can hold matching ones."""
 
 from datetime import timedelta
 

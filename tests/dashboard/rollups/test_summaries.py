@@ -1,4 +1,4 @@
-"""Summaries and time zones against the rows that they were made of."""
+"""Summaries and time zones against the rows that they are computed from."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

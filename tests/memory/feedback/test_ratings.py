@@ -198,7 +198,7 @@ def test_a_voter_who_is_killed_between_vote_and_trust_leaves_neither(transaction
 
 
 def nobody_is_at_work() -> bool:
-    """Tell whether no other connection is in a transaction: the server has rolled the killed one's back."""
+    """Return whether no other connection is in a transaction: the killed one's was rolled back."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"

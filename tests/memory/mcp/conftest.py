@@ -1,4 +1,4 @@
-"""A server process of its own, and the SDK's client at every door of the tools."""
+"""A separate server process, and the SDK's client for every way to reach the tools."""
 
 import json
 import os

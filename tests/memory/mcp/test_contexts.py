@@ -1,4 +1,4 @@
-"""Answers of `get_context` and `search`: within the limit whatever the texts, and none reads as ours."""
+"""Answers of `get_context` and `search`: within the limit for any text, which never reads as ours."""
 
 import json
 import re
@@ -40,13 +40,13 @@ texts = st.lists(st.sampled_from(NASTY), min_size=1, max_size=120).map("".join)
 
 
 def sizes(text: str, **extra: Any) -> list[int]:
-    """Return the sizes of a result in the forms in which a server may write it, apart from our own count."""
+    """Return the sizes of a result in the forms that a server may write, without our own count."""
     value = {"content": [{"type": "text", "text": text}], "isError": False, **extra}
     return [TOKENIZER.count(json.dumps(value, ensure_ascii=escapes)) for escapes in (True, False)]
 
 
 class WithinTheLimit(TestCase):
-    """A space whose records are what JSON makes long."""
+    """A space whose records are long as JSON."""
 
     team: Team
     space: Space

@@ -1,4 +1,4 @@
-"""Who may come in at `/mcp`, and that a call holds nobody else up."""
+"""Who may call `/mcp`, and that no call blocks the others."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`remember` keeps the same text once, however often and at whatever time it is called."""
+"""`remember` keeps the same text once, however often it is called, even at the same time."""
 
 import pytest
 

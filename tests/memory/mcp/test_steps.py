@@ -1,4 +1,4 @@
-"""Answers of `task_step`: within the limit whatever the texts, and one task from call to call."""
+"""Answers of `task_step`: within the limit for any text, and of one task from call to call."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.memory.mcp.test_contexts import sizes, texts
 
 
 class WithinTheLimit(TestCase):
-    """A repository, memories and records that JSON makes long."""
+    """A repository, memories and records that are long as JSON."""
 
     team: Team
 

@@ -37,7 +37,7 @@ def end_task(complete: Any, team: Team, *, size: int, used: Memory | None = None
 
 
 @pytest.mark.parametrize("is_used_first", [True, False])
-def test_a_strategy_saves_the_difference_to_like_tasks_without_it(
+def test_a_strategy_saves_the_difference_to_similar_tasks_without_it(
     complete, team: Team, strategy: Memory, is_used_first: bool
 ) -> None:
     tokens = {}

@@ -89,7 +89,7 @@ def test_a_strategy_that_has_decayed_is_not_hinted_until_it_is_used(team: Team, 
     assert ask(team, task_id=task.pk).memory_id == strategy.pk
     later = timezone.now() + timedelta(days=300)
     with time_machine.travel(later, tick=True):
-        # Hints given meanwhile don't keep it fresh.
+        # Hints given in the meantime don't keep it fresh.
         assert ask(team) == NO_HINT
         report = CompletionIn(task_id=task.pk, quality_score=8)
         complete_task(team=team, data=report, actor="test")

@@ -57,7 +57,7 @@ class OpenPage:
         return int(start["status"])
 
     async def read_until(self, text: str) -> str:
-        """Return what came until the text did."""
+        """Return what arrived, up to this text."""
         found = ""
         while text not in found:
             part = await self._application.receive_output(SECONDS)
@@ -87,7 +87,7 @@ async def open_page(user: User) -> OpenPage:
     page = OpenPage(await sync_to_async(scope_of)(user))
     assert await page.open() == 200
     await page.read_until("retry: ")
-    # The first look is what changes are compared with.
+    # Changes are compared with the first look.
     await asyncio.sleep(0.7)
     return page
 

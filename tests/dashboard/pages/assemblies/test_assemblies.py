@@ -48,7 +48,7 @@ def test_pages_lose_and_repeat_nothing(owner_client: Client, space: Space) -> No
     made = [log_row(space, NOW - timedelta(seconds=number // 3)).pk for number in range(PAGE_ROWS + 7)]
     first = numbers(owner_client)
     cursor = owner_client.get(URL).content.decode().split("before=")[1].split('"')[0]
-    # An assembly logged meanwhile moves nothing.
+    # An assembly logged in the meantime moves nothing.
     log_row(space, NOW + timedelta(hours=1))
     second = numbers(owner_client, f"before={cursor}")
     assert sorted(first + second) == made

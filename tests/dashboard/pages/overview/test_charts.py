@@ -128,7 +128,7 @@ def test_columns_show_a_dash_where_nothing_was_measured(slug: str) -> None:
 
 
 def apart(points: list[Figures]) -> ChartData:
-    """Return the data of two kinds, told apart."""
+    """Return data of two kinds, split by kind."""
     data = data_of(points)
     kinds = {"space": tuple(points), "phase": tuple(points)}
     rows = {kind: f"/?kind={kind}&" for kind in kinds}
