@@ -17,7 +17,7 @@ from contextopt.sql import fetch_rows
 from dashboard.rollups.models import ModelPrice
 from dashboard.rollups.sources import FigureFilter
 
-# More models than these have no price, as if nobody knew it. The most used ones come first.
+# Further models get no price, as if it were unknown. The most used models come first.
 MODELS_PRICED = 200
 _ALWAYS, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 

@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 type Excess = Callable[[StepResult], int]
-"""Returns by how many tokens an answer with this step, not logged yet, is too long."""
+"""Returns by how many tokens the answer with this unlogged step is too long."""
 
 
 @transaction.atomic
@@ -87,7 +87,7 @@ class _Sent:
 
     @property
     def full(self) -> FullRetry | None:
-        """The prompt without us: the caller's full context, if it gave one, with plan and error in full."""
+        """The prompt without Contextopt: the caller's full context, if given, with plan and error in full."""
         if self.asked.data.context is None:
             return None
         failed = self.asked.planned.retry.failed if self.asked.planned else None

@@ -19,7 +19,7 @@ class Found:
     left_out: LeftOut = field(default_factory=LeftOut)
 
     def after(self, items: tuple[Any, ...], names: Iterable[str]) -> "Found":
-        """Return these items behind those that the caller gave."""
+        """Return these items after those that the caller gave."""
         return Found((*items, *self.items), (*names, *self.names), self.left_out)
 
 

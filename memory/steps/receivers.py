@@ -23,7 +23,7 @@ def files_after(
 
 
 def _after_retry(known: ReceiverFiles, composed: Composed, planned: PlannedAttempt) -> dict[str, SentFile]:
-    """Return the files after the changes that are in the text. One that is not there moves no base."""
+    """Return the files after the changes in the text. A file whose change is not in it stays as it was."""
     posted = planned.data.files
     files = dict(known) | fully_sent(present(planned.data.before))
     if planned.retry.plan.everything is not None:

@@ -17,9 +17,7 @@ from memory.steps.found import Found
 
 @dataclass(frozen=True, slots=True)
 class FoundRecords:
-    """The space's lines as items: one record each in the order of the text. The space's header stands
-    before the first and does not count.
-    """
+    """A space's records as items in the order of the text. The first item also has the space's header."""
 
     found: Found
     decision: DecidedContext

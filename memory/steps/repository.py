@@ -38,7 +38,7 @@ class FoundFiles:
 class Skipped:
     """Files that are not sent again: those of the caller, in the retry, or known in a newer version.
 
-    The caller's own files are no candidates of ours, so the ledger does not name them twice.
+    The caller's own files are not candidates, so the ledger does not name them twice.
     """
 
     given: frozenset[str] = frozenset()

@@ -55,7 +55,7 @@ class _Fields:
         self.names[name], self.left_out[name] = names, left_out
 
     def append(self, name: str, found: Found) -> None:
-        """Put items behind the caller's own."""
+        """Add items after the caller's own."""
         found = found.after(getattr(self.context, name), self.names[name])
         self.put(name, found.items, found.names, found.left_out)
 
@@ -156,7 +156,7 @@ def _add_files(asked: Asked, fields: _Fields, kept: set[str], room: int) -> Foun
 
 
 def _share(asked: Asked, fields: _Fields, kept: set[str], room: int, name: str) -> int:
-    """Return a field's share of the room if it takes all it gets, as do those that are not looked up yet."""
+    """Return a field's share of the room if it, like all fields not looked up yet, uses all that it gets."""
     wants = {each: asked.counter.count(fields.context.keeping([each])) for each in kept}
     open_fields = {name} | ({"docs"} if name == "tree" and asked.data.space else set())
     if name != "files" and asked.repository is not None:
@@ -173,7 +173,7 @@ def _own_name(field: str, place: int, item: ContextFile | Item) -> str:
 
 
 def _warnings_of(asked: Asked, records: FoundRecords) -> Iterator[ContextWarning]:
-    """Yield the space's warnings. Its budget is a share of ours, so ours is the one to raise."""
+    """Yield the space's warnings. Its budget is a share of the step's, so the remedy raises the step's."""
     remedy = raise_budget(asked.budget, asked.profile.value.budget_tokens)
     for warning in records.decision.result.warnings:
         yield replace(warning, remedy=remedy) if warning.code == BUDGET_TOO_SMALL else warning

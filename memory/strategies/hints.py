@@ -169,7 +169,7 @@ def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:
 
 
 def _log(team: Team, found: Found, data: HintIn, actor: str, assembly_ms: float) -> Assembly:
-    """Log what the hint adds to a prompt. Without us, there would be none."""
+    """Log what the hint adds to a prompt. Without Contextopt there would be no hint."""
     counter, text, nothing = get_counter("tokenizer", ENCODING), PlainText(found.text), PlainText("")
     saving = Saving(
         kind=Kind.HINT,

@@ -41,7 +41,7 @@ def member_role(request: TeamRequest, membership_id: int) -> HttpResponse:
     except (Conflict, NotFound) as error:
         messages.error(request, str(error))
     else:
-        # After giving up one's own admin role, nobody may undo it but another admin.
+        # Only another admin can undo giving up one's own admin role.
         can_undo = changed.role != member.role and member.user_id != request.user.pk
         undo = f"{request.path}?{urlencode({'role': member.role})}" if can_undo else ""
         role = Role(changed.role).label.lower()

@@ -188,7 +188,7 @@ def _add_proposal(request: TeamRequest, proposal: Proposal | None, back: tuple[s
 
 
 def _add_in_place(request: TeamRequest, proposal: Proposal | None) -> HttpResponse:
-    """Answer the button below an upvoted answer with what became of its question."""
+    """Answer the button below an upvoted answer by saying whether its question was added."""
     context: dict[str, Any] = {}
     if proposal is not None:
         try:
