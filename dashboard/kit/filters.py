@@ -22,8 +22,8 @@ STAGES = [(str(stage), f"{stage} · {name}") for stage, name in STAGE_NAMES.item
 # All kinds of assemblies but contexts of spaces.
 AGENTS = "agents"
 SPACES_OFFERED = 500
-# The question is part of the URL, and servers refuse long ones. The API accepts more.
-TASK_WORDS_MAX = 2_000
+# Questions and tasks are part of the URL, and servers refuse long ones. The API accepts more.
+URL_TEXT_MAX = 2_000
 EARLIEST, LATEST = DATE_MIN.date(), date(DATE_MAX.year - 1, 12, 31)
 
 

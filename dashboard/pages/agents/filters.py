@@ -10,7 +10,7 @@ from contextopt.agents.models import PHASE_MAX, REPOSITORY_MAX, TASK_EXTERNAL_ID
 from contextopt.engine.agents.retries import ROOT_CAUSES
 from contextopt.models import Assembly, Attempt, HandoffPhase, Kind, Task, TaskState
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
-from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, PeriodForm, TeamFilterForm
+from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, PeriodForm, TeamFilterForm
 from dashboard.kit.periods import Period
 from dashboard.rollups.sources import FigureFilter
 
@@ -76,7 +76,7 @@ class RelevantForm(FilterForm):
     """A task to find the files for, and the token budget for them."""
 
     task = forms.CharField(
-        max_length=TASK_WORDS_MAX,
+        max_length=URL_TEXT_MAX,
         widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Round prices to whole cents in the cart"}),
     )
     budget = forms.TypedChoiceField(

@@ -10,7 +10,7 @@ from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.inputs import Input
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
-from dashboard.kit.filters import TASK_WORDS_MAX, FilterForm, TeamFilterForm
+from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, TeamFilterForm
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 from memory.memories.inputs import HintIn, MemoryIn, MemoryPatch
 from memory.memories.memories import SEARCHABLE
@@ -33,7 +33,7 @@ class MemoriesForm(TeamFilterForm):
     show = forms.ChoiceField(
         choices=[("", "Live"), ("retired", "Retired"), ("deleted", "Deleted")], required=False
     )
-    find = forms.CharField(max_length=TASK_WORDS_MAX, required=False)
+    find = forms.CharField(max_length=URL_TEXT_MAX, required=False)
 
     def select(self) -> QuerySet[Memory]:
         """Return the team's matching memories; none if the filters are invalid."""
@@ -117,7 +117,7 @@ class PlanForm(FilterForm):
     """A task about to be planned, and its repository."""
 
     task = forms.CharField(
-        max_length=TASK_WORDS_MAX,
+        max_length=URL_TEXT_MAX,
         widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Fix wrong rounding of prices in the cart"}),
     )
     repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)

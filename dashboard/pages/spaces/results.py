@@ -9,14 +9,12 @@ from django.urls import reverse
 from contextopt.models import Team
 from contextopt.search import registry
 from contextopt.spaces import models as limits
-from dashboard.kit.filters import FilterForm, MomentField, offered_spaces
+from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, MomentField, offered_spaces
 from dashboard.kit.formats import NONE
 from memory.search.inputs import SearchIn
 from memory.search.search import Found, ResultOut
 from memory.search.snippets import Run, Snippet, load_snippets
 
-# The question is part of the URL, and servers refuse long ones. The API accepts more.
-WORDS_MAX = 2_000
 RESULTS_SHOWN = 20
 KINDS = [("", "All kinds"), ("record", "Records"), ("memory", "Memories")]
 
@@ -24,7 +22,7 @@ KINDS = [("", "All kinds"), ("record", "Records"), ("memory", "Memories")]
 class SearchForm(FilterForm):
     """The question and its filters."""
 
-    q = forms.CharField(max_length=WORDS_MAX, required=False, label="Search for")
+    q = forms.CharField(max_length=URL_TEXT_MAX, required=False, label="Search for")
     space = forms.ChoiceField(required=False)
     kind = forms.ChoiceField(choices=KINDS, required=False)
     type = forms.CharField(max_length=limits.TYPE_MAX, required=False)
