@@ -198,17 +198,16 @@ def _data(
 
 
 def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
-    kept = {name: value for name, value in form.kept.items() if value}
-    kept["version"] = kept.pop("config", "")
-    asked = urlencode({name: kept[name] for name in ("space", "stage", "version", "phase") if kept.get(name)})
+    names = {"space": "space", "stage": "stage", "config": "version", "phase": "phase"}
+    asked = {names[name]: value for name, value in form.kept.items() if name in names and value}
     span = bucket_query(Bucket(series.period.start, series.period.edges[-1]))
+    sets = reverse("dashboard:question_sets")
     return Places(
         rows,
-        f"{reverse('dashboard:feedback_votes')}?rating=down&{span}{'&' if asked else ''}{asked}",
+        f"{reverse('dashboard:feedback_votes')}?{urlencode({'rating': 'down', **asked})}&{span}",
         reverse("dashboard:reviews"),
         reverse("dashboard:tasks"),
-        f"{reverse('dashboard:question_sets')}{'?' if kept.get('space') else ''}"
-        f"{urlencode({'space': kept['space']}) if kept.get('space') else ''}",
+        f"{sets}?{urlencode({'space': asked['space']})}" if "space" in asked else sets,
     )
 
 
