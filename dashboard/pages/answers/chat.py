@@ -20,7 +20,7 @@ from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.forms import AskForm, MessageForm
-from dashboard.pages.answers.turns import list_rows, read_turns
+from dashboard.pages.answers.turns import read_turns
 
 TEMPLATE = "dashboard/chat.html"
 TURN_TEMPLATE = "dashboard/_turn.html"
@@ -69,11 +69,12 @@ def _render_list(
 ) -> HttpResponse:
     rows = Conversation.objects.of(request.team).with_space()
     page = newest_page(rows, "active_at", request.GET.get("before", ""))
+    waiting = outbox.count_waiting(request.team, page.rows)
     context = {
         "form": form,
         "message_form": message_form,
         "page": page,
-        "rows": list_rows(page.rows, outbox.count_waiting(request.team, page.rows)),
+        "rows": [(each, waiting.get(each.pk, 0)) for each in page.rows],
         "has_spaces": bool(form.fields["space"].choices),  # type: ignore[attr-defined]
         "is_configured": endpoint.is_configured(),
     }

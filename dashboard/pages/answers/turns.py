@@ -1,6 +1,6 @@
 """Conversations as pages show them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
@@ -8,7 +8,7 @@ from math import ceil
 from contextopt.chat.endpoint import is_configured
 from contextopt.chat.prompts import Prompt, build_prompt
 from contextopt.engine.prompts.warnings import ContextWarning
-from contextopt.models import AssemblyPayload, Conversation, Message, MessageState
+from contextopt.models import AssemblyPayload, Message, MessageState
 from dashboard.kit.charts.shapes import Bar, bar_of_assembly
 from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
 
@@ -94,9 +94,3 @@ def _poll_ms(message: Message, now: datetime) -> int:
     if message.partial_text:
         return ARRIVING_POLL_MS
     return FRESH_POLL_MS if now - message.created_at < FRESH else SENDING_POLL_MS
-
-
-def list_rows(
-    conversations: Iterable[Conversation], waiting: dict[int, int]
-) -> list[tuple[Conversation, int]]:
-    return [(conversation, waiting.get(conversation.pk, 0)) for conversation in conversations]

@@ -184,7 +184,7 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
         announce_published(request, space, config.version, before=before)
     back = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
-    return redirect(back if is_ours else "dashboard:space_settings", *(() if is_ours else (slug,)))
+    return redirect(back) if is_ours else redirect("dashboard:space_settings", slug)
 
 
 @require_POST
