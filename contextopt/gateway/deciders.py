@@ -82,7 +82,7 @@ class Decider:
                 pool = self._make()
                 done = pool.submit(_run, work, args)
                 self._pool = pool
-        except (OSError, EOFError) as error:  # The fork server died.
+        except Exception as error:  # Otherwise its caller waits forever.
             future.set_exception(BrokenProcessPool(str(error)))
         else:
             done.add_done_callback(partial(_pass_on, future))
