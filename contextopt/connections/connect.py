@@ -8,6 +8,7 @@ from contextopt.connections import store
 from contextopt.connections.store import Connection
 from contextopt.connections.toolfiles import Change, Outcome, UnusableFile, undo_file, write_change
 from contextopt.connections.tools import Place, Tool
+from contextopt.engine.text.cleaning import flatten_to
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, revoke_key
@@ -66,7 +67,7 @@ def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Pl
 def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Space]:
     """Make the space and the key, and write the files. If one cannot be written, everything is undone."""
     space = ensure_space(team=team, slug=plan.space, actor=actor)
-    name = f"{plan.tool.label}: {plan.name}"[:KEY_NAME_MAX]
+    name = flatten_to(f"{plan.tool.label}: {plan.name}", KEY_NAME_MAX)
     key, secret = create_key(team=team, data=KeyIn(name=name, scope="write"), actor=actor)
     connection = Connection(
         tool=plan.tool.name,

@@ -235,6 +235,13 @@ def test_the_space_is_filled_with_the_commits(
     assert connect("cursor", repository, capsys, "--yes", "--space", "my-shop")["imported"] == 0
 
 
+def test_a_folder_of_any_name_is_connected(tmp_path: Path, home: Path, team: Team) -> None:
+    folder = tmp_path / "My\nShop"
+    folder.mkdir()
+    call_command("connect", "claude", "--repository", str(folder), "--yes")
+    assert ApiKey.objects.get().name == "Claude Code: My Shop"
+
+
 def test_without_yes_nothing_happens(
     home: Path, repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
 ) -> None:
