@@ -10,10 +10,14 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from contextopt.engine.text.cleaning import flatten_to
 from contextopt.errors import InvalidInput
-from contextopt.inputs import QUERY_MAX, Input, Moment, Text, field_problems
+from contextopt.inputs import QUERY_MAX, Input, Moment, Name, Text, field_problems
+from contextopt.limits import NAME_MAX
 from contextopt.spaces.importing.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
 from contextopt.spaces.inputs import RecordIn
+
+CONVERSATION = "conversation"
 
 
 class QuestionIn(Input):
@@ -33,7 +37,7 @@ class DatedRecordIn(RecordIn):
 class ConversationFileIn(Input):
     """Records, and the questions that a conversation asks about them, in order."""
 
-    name: Text = "conversation"
+    name: Name = CONVERSATION
     records: Annotated[list[DatedRecordIn], Field(min_length=1)]
     turns: Annotated[list[QuestionIn], Field(min_length=1)]
 
@@ -85,4 +89,4 @@ def _script(dialogue: SpokenDialogue) -> Script:
         QuestionIn(query=asked.text[:QUERY_MAX], answer=asked.answer, expected=sorted(asked.evidence))
         for asked in dialogue.questions
     )
-    return Script(dialogue.name, records, questions)
+    return Script(flatten_to(dialogue.name, NAME_MAX) or CONVERSATION, records, questions)

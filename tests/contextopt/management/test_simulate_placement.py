@@ -130,6 +130,22 @@ def test_the_api_gives_the_same(team: Team, tmp_path: Path, capsys: pytest.Captu
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "context_tokens")
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "long" * 50, " "])
+def test_a_name_that_no_space_can_have(
+    team: Team, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    body = {**conversation(), "name": name}
+    refused = make_caller(team).post("/placement-simulations", body)
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "name")
+    path = tmp_path / "conversation.json"
+    path.write_text(json.dumps(body))
+    with pytest.raises(CommandError, match=r"^name: "):
+        call_command("simulate_placement", str(path))
+    # Dialogues are not made for us.
+    path.write_text(DIALOGUE.replace('"calls"', json.dumps(name)))
+    assert run(path, capsys)
+
+
 def test_a_record_cut_before_its_answer_is_not_in_sight() -> None:
     evidence = {"a": Evidence("The key lay beneath the zinc bucket.", "- Ann: ")}
     rehearsal = Rehearsal("talk", (), (), {}, evidence, get_tokenizer("cl100k_base"))
