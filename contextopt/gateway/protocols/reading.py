@@ -26,8 +26,9 @@ type Reader = Callable[[bytes], Prompt]
 VALUES_MAX = 30_000
 # No model reads more text. Parsing it would hold up streams, and counting its tokens would take seconds.
 TEXT_MAX_BYTES = 8 * 2**20
-# A long string that begins without spaces, escapes and non-ASCII characters is an image or a file.
-_FILE = re.compile(rb'"[!#-\[\]-~]{1000}')
+# A long string that begins without spaces, escapes and non-ASCII characters is an image or a file. PHP
+# escapes slashes.
+_FILE = re.compile(rb'"(?:[!#-\[\]-~]|\\/){1000}')
 # The request, its messages, each of them, and its parts.
 DEPTH = 4
 INSTRUCTING = frozenset({"system", "developer"})
