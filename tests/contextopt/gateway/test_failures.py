@@ -217,7 +217,9 @@ def deciders(process: Process) -> list[psutil.Process]:
 def forked(process: Process) -> list[psutil.Process]:
     """The fork server, which is the oldest, and its children."""
     processes = psutil.Process(process.running.pid).children(recursive=True)
-    return [one for one in processes if "multiprocessing.forkserver" in " ".join(one.cmdline())]
+    # A process that has just ended has no command line.
+    commands = [(one, one.as_dict(["cmdline"])["cmdline"] or []) for one in processes if one.is_running()]
+    return [one for one, command in commands if "multiprocessing.forkserver" in " ".join(command)]
 
 
 @pytest.mark.parametrize("mode", ["audit", "insert"])
