@@ -1,4 +1,4 @@
-# Every target needs only `.venv`. The targets make it, and skip that quickly when nothing has changed.
+# Targets create or update `.venv` first, which takes no time if nothing has changed.
 HOST ?= 127.0.0.1
 PORT ?= 8000
 ARGS ?=
@@ -28,7 +28,8 @@ endef
 
 help:
 	@echo "make run     serve everything at http://$(HOST):$(PORT) (PORT=9000 for another port)"
-	@echo "make setup   make the environment in .venv alone"
+	@echo "make setup   create or update .venv only"
+	@echo "make dev     the same, with the packages for development"
 	@echo "make test    run the whole suite (ARGS='-k name' for a part)"
 	@echo "make lint    check style, types, templates, imports and migrations"
 	@echo "make docs    write the tables of commands and endpoints, and the client's types"
