@@ -34,14 +34,14 @@ OPERATIONS = {
     "plan_retry": "post /api/v1/retry-delta",
     "ask_hint": "post /api/v1/strategy-hints",
 }
-# They change nothing that a repetition would change again, so they need no key against it.
+# These change nothing, so they need no Idempotency-Key.
 READS = frozenset({"read_key", "preview", "read_assembly", "search"})
 SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation as the client offers it."""
+    """A method of the client, and the endpoint that it calls."""
 
     name: str
     method: str
@@ -68,7 +68,7 @@ class Generator:
         self.description = description
         self.schemas: Mapping[str, Any] = description["components"]["schemas"]
         self.wanted: dict[str, str] = {}
-        self.operations = [self._operation(name, place) for name, place in OPERATIONS.items()]
+        self.operations = [self._operation(name, endpoint) for name, endpoint in OPERATIONS.items()]
 
     def models(self) -> str:
         body = "\n\n\n".join(self.wanted[name] for name in sorted(self.wanted))
@@ -89,8 +89,8 @@ class Generator:
         note = NOTE.format(what="The operations, for both clients.")
         return f"{note}\n\n{head}\nfrom contextopt_client.calls import Call\n{imports}\n\n\n{classes}\n"
 
-    def _operation(self, name: str, place: str) -> Operation:
-        method, path = place.split()
+    def _operation(self, name: str, endpoint: str) -> Operation:
+        method, path = endpoint.split()
         found = self.description["paths"][path][method]
         parameters = tuple(
             (each["name"], self._type(each["schema"]))
@@ -199,7 +199,7 @@ class Generator:
 
 
 def _docstring(text: str, indent: str = "    ") -> list[str]:
-    """Return a docstring in lines; its quotes stand alone when it needs more than one."""
+    """Return the lines of a docstring. If there are several, the closing quotes have their own line."""
     text = " ".join(text.split()).replace("\\", "\\\\")
     lines = textwrap.wrap(text, WIDTH - len(indent) - 3) or [""]
     if len(lines) == 1 and len(indent) + len(lines[0]) + 6 <= WIDTH:

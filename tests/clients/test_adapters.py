@@ -134,8 +134,8 @@ def test_without_contextopt_all_steps_go_on(load: Load, caplog: pytest.LogCaptur
     assert caplog.text.count("goes on without a context") == 1
 
 
-def test_an_answer_of_something_else_is_none(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_answer_from_another_server_is_an_error(load: Load, caplog: pytest.LogCaptureFixture) -> None:
     context = load(".prompts").PromptContext("support")
     answers = SimpleNamespace(assemble=lambda *_, **__: {"status": "maintenance"})
     assert context.ask(answers, QUESTION, "turn") == ""
-    assert "not one of Contextopt" in caplog.text
+    assert "does not come from Contextopt" in caplog.text

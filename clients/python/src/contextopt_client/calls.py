@@ -1,4 +1,4 @@
-"""One call with its retries, without any input or output: both clients follow the same steps."""
+"""The steps of one call with its retries, without any I/O. Both clients follow them."""
 
 import random
 import uuid
@@ -14,7 +14,7 @@ from contextopt_client.errors import ApiError, NoAnswer, kind_of
 
 RETRIED = frozenset({408, 429, 502, 503, 504})
 FIRST_WAIT_SECONDS = 0.25
-# A server that asks for more is not waited for; its error says how long it asked for.
+# A longer Retry-After is not waited for: the call fails, and `retry_after` of the error has the seconds.
 WAIT_SECONDS_MAX = 30.0
 
 
@@ -42,13 +42,13 @@ def headers_of(call: Call) -> dict[str, str]:
 
 
 def follow(call: Call, retries: int) -> Generator[Step, Outcome, Any]:
-    """Yield the call as often as it is to be made, and the waits between; return the answer.
+    """Yield the call for each attempt, and the waits between them; return the answer.
 
-    The client sends back what came of each call: a response, or the fault of its connection.
+    The client sends back the outcome of each attempt: a response or the error of its connection.
 
     Raises:
-        ApiError: the API refused.
-        NoAnswer: there was none.
+        ApiError: the API refused the call.
+        NoAnswer: no attempt got a usable answer.
     """
     for attempt in range(retries + 1):
         outcome = yield call
@@ -68,7 +68,7 @@ def follow(call: Call, retries: int) -> Generator[Step, Outcome, Any]:
 
 
 def backoff(attempt: int) -> float:
-    """Return seconds to wait after this attempt, from 0: doubled each time, at random below that."""
+    """Return the seconds to wait after attempt 0, 1, …: doubled each time, less up to half at random."""
     return float(FIRST_WAIT_SECONDS * 2**attempt * random.uniform(0.5, 1))  # noqa: S311
 
 
@@ -76,7 +76,7 @@ def read_answer(call: Call, response: httpx2.Response) -> Any:
     """Return the answer's JSON.
 
     Raises:
-        NoAnswer: it is none of the API's, such as the login page of a proxy.
+        NoAnswer: the body is not JSON, such as the login page of a proxy.
     """
     if not response.content:
         return None
@@ -87,7 +87,7 @@ def read_answer(call: Call, response: httpx2.Response) -> Any:
 
 
 def read_error(response: httpx2.Response) -> ApiError:
-    """Return the error of a refusal. A proxy's answer may be no problem details."""
+    """Return the error for a refusal. The body may not be problem details, if it comes from a proxy."""
     try:
         problem = response.json()
     except ValueError:

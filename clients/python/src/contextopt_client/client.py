@@ -1,4 +1,4 @@
-"""The two clients. They share the steps of a call and the operations; only waiting and sending differ."""
+"""The two clients. Only waiting and sending differ; the steps of a call and the operations are shared."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ def _settings(url: str | None, key: str | None, timeout: float) -> dict[str, Any
 
 
 class Contextopt(Operations):
-    """The client. Address and key come from CONTEXTOPT_URL and CONTEXTOPT_KEY unless they are given.
+    """The client for threads. Address and key default to CONTEXTOPT_URL and CONTEXTOPT_KEY.
 
     `timeout` is in seconds for each attempt. `retries` counts the attempts after the first.
     """

@@ -1,7 +1,7 @@
 """The client's errors.
 
 ContextoptError
-├── NoAnswer               no connection, no answer in time, or none of the API's
+├── NoAnswer               no connection, no answer in time, or an answer that is not the API's
 └── ApiError               the API refused: status, title, detail, errors by field
     ├── InvalidRequest     400, 413, 415, 422
     ├── WrongKey           401
@@ -20,7 +20,7 @@ class ContextoptError(Exception):
 
 
 class NoAnswer(ContextoptError):
-    """There was no connection, no answer in time after all attempts, or a page that is not the API's."""
+    """No connection or no answer in time after all attempts, or an answer that is not the API's."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ type Key = tuple[int, str]
 class ContextMiddleware(AgentMiddleware[Any, Any, Any]):
     """Adds the context for the last human message to the system message of each model call.
 
-    Without clients, the ones from the environment are used (CONTEXTOPT_URL and CONTEXTOPT_KEY).
+    Without `client` or `async_client`, clients are created from CONTEXTOPT_URL and CONTEXTOPT_KEY.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ def _question(request: ModelRequest[Any]) -> Key | None:
 
 
 def _is_first(request: ModelRequest[Any], found: Key) -> bool:
-    """Tell whether the turn begins: nothing follows the human message yet."""
+    """Tell whether this is the turn's first step: nothing follows the human message yet."""
     return found[0] == len(request.messages) - 1
 
 

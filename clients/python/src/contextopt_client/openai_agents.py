@@ -16,7 +16,7 @@ def context_filter(
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
     """Return a filter that adds the context for the last user message to the instructions.
 
-    Without a client, the one from the environment is used (CONTEXTOPT_URL and CONTEXTOPT_KEY).
+    Without `client`, one is created from CONTEXTOPT_URL and CONTEXTOPT_KEY.
     """
     asked = client or AsyncContextopt(**HURRIED)
     context = PromptContext(space, **options)

@@ -15,7 +15,7 @@ def context_instructions(
 ) -> Callable[[RunContext[Any]], Awaitable[str]]:
     """Return instructions that hold the context for the run's prompt.
 
-    Without a client, the one from the environment is used (CONTEXTOPT_URL and CONTEXTOPT_KEY).
+    Without `client`, one is created from CONTEXTOPT_URL and CONTEXTOPT_KEY.
     """
     asked = client or AsyncContextopt(**HURRIED)
     context = PromptContext(space, **options)
