@@ -1,11 +1,11 @@
-// The form that makes an API key: htmx sends it, and the response with the secret replaces the page's content.
+// Creates an API key: htmx sends the form, and the response with the secret replaces the page's content.
 "use strict";
 
-const makesKey = location.pathname.endsWith("/add/");
+const isKeyForm = location.pathname.endsWith("/add/");
 
 function prepare() {
   const form = document.getElementById("apikey_form");
-  if (!form || !makesKey) return;
+  if (!form || !isKeyForm) return;
   const how = { post: location.pathname, target: "#main", select: "#main", swap: "outerHTML", sync: "this:drop" };
   for (const [name, value] of Object.entries(how)) form.setAttribute(`hx-${name}`, value);
   htmx.process(form);
@@ -13,7 +13,7 @@ function prepare() {
 
 document.addEventListener("DOMContentLoaded", prepare);
 document.addEventListener("htmx:afterSettle", (event) => {
-  if (!makesKey) return;
+  if (!isKeyForm) return;
   // Unfold would take the form's rows for an inline formset, which this page doesn't have.
   event.stopPropagation();
   prepare();

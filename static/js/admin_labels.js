@@ -1,4 +1,4 @@
-// Names the fields with a search: select2 puts unnamed elements in place of the select that the label is for.
+// Labels the searchable selects: select2 replaces the select that the label belongs to with unlabelled elements.
 "use strict";
 
 function nameParts() {

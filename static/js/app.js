@@ -5,7 +5,7 @@ const IDLE_AFTER_MS = 5 * 60 * 1000;
 const IDLE_SKIPS = 3;
 const TOAST_MS = 10000;
 
-/* What this browser remembers. If it stores nothing for this site, only the open page knows it. */
+/* Choices stored in this browser. If it blocks storage, they last as long as the page is open. */
 const unstored = new Map();
 
 function keep(key, value) {
@@ -68,7 +68,7 @@ function expireToasts() {
 document.addEventListener("htmx:oobAfterSwap", expireToasts);
 
 function expire(toast) {
-  // A toast with a button stays until it is dismissed: not everybody reaches the button in ten seconds.
+  // A toast with a button stays until it is dismissed: ten seconds are too short for some users to reach it.
   if (toast.querySelector("form")) return;
   setTimeout(() => toast.remove(), TOAST_MS);
 }
@@ -97,8 +97,8 @@ async function copyFrom(button) {
   }
 }
 
-/* An open table stays open when the page around it is drawn again. A table that is not in the page is fetched
-   each time it is shown; until it arrives, an open table stays as it was. */
+/* An open table stays open when the page around it is swapped. A table with an address is fetched each time it is
+   shown; until the answer arrives, an open table stays as it was. */
 const openTables = new Set();
 
 function showTable(button, open) {
@@ -137,11 +137,11 @@ const listen = (type, selector, act) =>
 listen("click", "[data-theme-choice]", (button) => chooseTheme(button.dataset.themeChoice));
 listen("click", "[data-dismiss]", (button) => button.closest(".toast").remove());
 listen("click", "[data-copy]", (button) => copyFrom(button));
-/* A dialog that sends a form of the page opens only once that form can be sent: behind it, nobody could correct it. */
+/* A dialog that submits a form of the page opens only if that form is valid: its fields cannot be corrected behind it. */
 listen("click", "[data-open]", (button) => {
   const dialog = document.getElementById(button.dataset.open);
-  const senders = [...dialog.querySelectorAll("button[form]")];
-  if (senders.every(({ form }) => form.reportValidity())) dialog.showModal();
+  const submits = [...dialog.querySelectorAll("button[form]")];
+  if (submits.every(({ form }) => form.reportValidity())) dialog.showModal();
 });
 listen("click", "[data-table]", (button, event) => {
   event.preventDefault();
@@ -150,7 +150,7 @@ listen("click", "[data-table]", (button, event) => {
   else openTables.delete(button.id);
   showTable(button, open);
 });
-/* A name suggests the slug below it until somebody changes the slug. */
+/* A name suggests the slug below it until the user changes the slug. */
 function suggestSlug(input) {
   const slug = document.getElementById(input.dataset.names);
   if (!slug || (slug.value && slug.value !== slug.dataset.suggested)) return;
@@ -160,7 +160,7 @@ function suggestSlug(input) {
 }
 
 listen("input", "[data-names]", suggestSlug);
-/* A choice fills its places in the snippets. */
+/* The chosen value is filled into the snippets. */
 listen("change", "[data-fills]", (select) => {
   for (const place of document.querySelectorAll(`[data-fill="${select.dataset.fills}"]`)) place.textContent = select.value;
 });
@@ -179,14 +179,14 @@ window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
-/* Back and reload: the browser fills the fields in only after the page has asked for what they describe. */
+/* After Back or a reload, the browser restores a form's fields only after its first request was sent. Send it again. */
 window.addEventListener("pageshow", () => {
   const [visit] = performance.getEntriesByType("navigation");
   if (visit?.type === "navigate") return;
   for (const form of document.querySelectorAll("[data-refills]")) htmx.trigger(form, "refilled");
 });
 
-/* A secret is shown once: going back to its page must not bring it back. */
+/* A secret is shown only once. Going back to its page must not show it again. */
 window.addEventListener("pagehide", () => {
   for (const secret of document.querySelectorAll(".secret, [data-secret]")) secret.remove();
 });
@@ -205,14 +205,14 @@ function moveRow(step) {
   rows[Math.max(0, Math.min(rows.length - 1, next))].focus();
 }
 
-/* Columns: a list hides those that its reader does not want to see. */
+/* Columns that the user has hidden from a list. */
 function hideColumns() {
   const picker = document.querySelector("[data-columns]");
   const table = picker?.closest("section").querySelector("table");
   if (!table) return;
   const key = `columns:${picker.dataset.columns}`;
   const heads = [...table.querySelectorAll("thead th")];
-  // Some columns are hidden until somebody chooses.
+  // Some columns are hidden until the user shows them.
   const atFirst = heads.filter((head) => "onDemand" in head.dataset).map((head) => head.dataset.column);
   const hidden = new Set(JSON.parse(recall(key)) ?? atFirst);
   const show = () => {
@@ -263,7 +263,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-/* Writing: Enter sends, Shift+Enter begins a new line. Enter in an input method does neither. */
+/* Enter sends a message, Shift+Enter begins a new line. Enter in an input method does neither. */
 listen("keydown", "[data-enter-sends]", (field, event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
@@ -273,7 +273,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement)) return;
   delete form.dataset.sent;
-  // A refused form keeps its text, to be corrected.
+  // A refused form keeps its text, so that it can be corrected.
   const isTaken = event.detail.successful && !event.detail.xhr.getResponseHeader("HX-Retarget");
   if (form.matches("[data-reset]") && isTaken) form.reset();
 });
@@ -297,7 +297,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
-/* Asking for the address in the bar again, as Enter does after a pause in typing, is no step in the history. */
+/* Requesting the current address again, such as by Enter after a pause in typing, adds no step to the history. */
 document.addEventListener("htmx:beforeHistoryUpdate", ({ detail: { history } }) => {
   if (history.type === "push" && new URL(history.path, location).href === location.href) history.type = "replace";
 });
@@ -312,9 +312,9 @@ document.addEventListener("htmx:beforeSend", ({ detail }) => {
   };
 });
 
-/* A poll may fail again and again. One toast says so. */
+/* Polls may fail repeatedly. Show only one toast. */
 function explain() {
-  const text = "The page could not be updated. What you see is from before.";
+  const text = "The page could not be updated. It shows an earlier state.";
   if (!document.getElementById("toasts").textContent.includes(text)) showToast(text, "error");
 }
 document.addEventListener("htmx:responseError", explain);
@@ -339,8 +339,8 @@ document.addEventListener("htmx:afterSwap", () => {
   }
 });
 
-/* A poll leaves the focus where it is. htmx finds elements with an id again. A link is found by its address. If
-   that has changed, as addresses of a period up to now do, the place decides, as for buttons that send nothing. */
+/* A poll leaves the focus where it is. htmx finds elements with an id again. A link is found by its address. If the
+   address has changed, such as that of a period up to now, its position decides, as for buttons that send nothing. */
 let findFocused = () => null;
 
 document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
@@ -376,17 +376,17 @@ document.addEventListener("keydown", (event) => {
 });
 
 /* On a phone the links form one scrolling row: scroll the current one into view. */
-function showPlace() {
+function showCurrentLink() {
   const nav = document.querySelector("nav.side");
   const current = nav?.querySelector(":scope > [aria-current]");
   if (!current || nav.scrollWidth <= nav.clientWidth) return;
-  // Links that are in sight anyway leave the row at its beginning.
+  // Do not scroll the row if the link is visible already.
   const end = current.offsetLeft + current.offsetWidth + current.offsetWidth / 2;
   if (end > nav.clientWidth) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
 
-/* A refused form begins at its first wrong field, which may be far below the fold. */
-function showWrong() {
+/* A refused form scrolls to its first invalid field, which may be far below the fold. */
+function showFirstError() {
   const wrong = document.querySelector(".field.wrong");
   if (!wrong) return;
   wrong.scrollIntoView({ block: "center" });
@@ -394,7 +394,7 @@ function showWrong() {
 }
 
 markTheme();
-showPlace();
+showCurrentLink();
 hideColumns();
-showWrong();
+showFirstError();
 expireToasts();

@@ -4,7 +4,7 @@
 (() => {
   const CONFIG = { displayModeBar: false, doubleClick: false, responsive: true, showSendToCloud: false, plotlyServerURL: "" };
   const DATE_PX = 44;
-  // Beside a name, a legend has a sign and gaps. Letters are narrower on average than Plotly is told.
+  // Room for the symbol and the gaps beside a legend's name. The entry width given to Plotly has some to spare.
   const LEGEND_GAPS_PX = 50;
   const LEGEND_SPARE_PX = 20;
   const SMALL_PRINT_PX = 10;
@@ -39,14 +39,14 @@
     return { resolve, done: () => probe.remove() };
   }
 
-  // Opens the rows behind some points, filtered and sorted as the chart wants.
+  // Opens the list of rows behind a point, with the chart's filter and order.
   function follow(plot, points) {
     const point = points.find(({ customdata }) => customdata);
     if (!point) return;
-    // A trace may have the beginning of all its addresses.
+    // A trace may hold the common beginning of its points' addresses.
     const address = new URL(`${point.data.meta?.rows ?? ""}${point.customdata}`, location.href);
     for (const [name, value] of new URLSearchParams(plot.layout.meta?.rows)) address.searchParams.set(name, value);
-    // Follow only addresses of this site: they came with the data.
+    // The address is data, so follow it only within this site.
     if (address.origin === location.origin) location.assign(address);
   }
 
@@ -85,7 +85,7 @@
     htmx.ajax("GET", `${location.pathname}?${query}`, { source: page, target: page, swap: "outerHTML" });
   }
 
-  /* The arrow keys move from point to point, and Enter opens the rows of one. */
+  /* The arrow keys move from point to point, and Enter opens the rows behind the point. */
   const pointsAt = (plot, x) => plot.data.flatMap((trace, curveNumber) => {
     const pointNumber = trace.x.indexOf(x);
     if (pointNumber < 0 || trace.y[pointNumber] === null || trace.hoverinfo === "skip") return [];
@@ -142,7 +142,7 @@
     return figures;
   }
 
-  // On a phone, two names of a legend stand side by side in smaller print: one a line would leave no room to the bars.
+  // On a phone, a legend has two names per line in smaller print: one per line would leave no room for the bars.
   function narrow(legend, room) {
     const half = room / 2 - LEGEND_GAPS_PX;
     const small = (legend.entrywidth * SMALL_PRINT_PX) / legend.font.size;

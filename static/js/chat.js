@@ -1,4 +1,4 @@
-// Scrolls a conversation to its newest turn: on opening, after sending, and for a reader who waits there for an answer.
+// Scrolls a conversation to its newest turn: on opening, after sending, and when an answer comes while the reader is there.
 "use strict";
 
 (() => {
@@ -33,7 +33,7 @@
     if (follows && (detail.target === thread || detail.target.matches(".turn"))) showNewest("smooth");
   });
 
-  // After sending, also by the button and if the message was refused, one goes on writing.
+  // After sending, the focus returns to the text, also if the button was used or the message was refused.
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
     if (detail.requestConfig.elt.id === "composer") {
       document.querySelector("#composer textarea").focus({ preventScroll: true });

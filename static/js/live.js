@@ -1,12 +1,12 @@
-// Draws what a page shows again as soon as it changes on the server. Without events, the page's own polls go on.
+// Updates parts of a page as soon as they change on the server. Without events, the page's own polls go on.
 "use strict";
 
 (() => {
   const TOPICS = ["assemblies", "votes", "keys", "tasks", "traffic"];
-  // A page that takes long to draw is drawn less often.
-  const AT_MOST_EACH_MS = 500;
+  // A page that is slow to update is updated less often.
+  const MIN_INTERVAL_MS = 500;
   const REST_FACTOR = 5;
-  const AGAIN_AFTER_MS = 60000;
+  const RECONNECT_MS = 60000;
   const root = document.documentElement;
   let source = null;
   let restsUntil = 0;
@@ -23,7 +23,7 @@
 
   function draw() {
     waiting = 0;
-    restsUntil = Date.now() + AT_MOST_EACH_MS;
+    restsUntil = Date.now() + MIN_INTERVAL_MS;
     for (const element of watchers()) {
       if (element.dataset.live.split(" ").some((topic) => changed.has(topic))) htmx.trigger(element, "live");
     }
@@ -40,7 +40,7 @@
     source = new EventSource(root.dataset.events);
     source.onopen = () => {
       mark(true);
-      // Nobody told this page of changes while it had no connection.
+      // The page missed all events while it was disconnected.
       if (wasLost) TOPICS.forEach(note);
       wasLost = false;
     };
@@ -49,7 +49,7 @@
       wasLost = true;
       if (source?.readyState !== EventSource.CLOSED) return;
       source = null;
-      setTimeout(connect, AGAIN_AFTER_MS);
+      setTimeout(connect, RECONNECT_MS);
     };
     for (const topic of TOPICS) source.addEventListener(topic, () => note(topic));
   }
@@ -60,7 +60,7 @@
     mark(false);
   }
 
-  // A browser opens few connections to one site, so only the page in front keeps one.
+  // A browser opens only a few connections to one site, so only the visible page keeps one.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       disconnect();
@@ -78,7 +78,7 @@
     if (!target.matches("[data-live]")) return;
     const isPoll = !detail.requestConfig.triggeringEvent;
     const isSpared = isPoll && hasCaughtUp && root.hasAttribute("data-is-live");
-    // The first poll shows what changed between the page's making and its connection.
+    // The first poll shows changes between the page's rendering and its connection.
     hasCaughtUp ||= isPoll;
     if (isSpared) event.preventDefault();
     else detail.xhr.startedAt = Date.now();
@@ -86,7 +86,7 @@
   document.addEventListener("htmx:afterRequest", ({ detail: { xhr } }) => {
     if (xhr?.startedAt) restsUntil = Math.max(restsUntil, Date.now() + REST_FACTOR * (Date.now() - xhr.startedAt));
   });
-  // The server counts polls to stop them; being told of a change is none.
+  // The server counts polls to stop them. An update after an event does not count as one.
   document.addEventListener("htmx:configRequest", ({ detail }) => {
     if (detail.triggeringEvent?.type === "live") detail.path = detail.path.replace(/([?&](?:polls|quiet)=)\d+/, "$10");
   });

@@ -1,4 +1,4 @@
-// The command palette: Ctrl K or Cmd K opens it, the arrow keys choose a line, Enter opens it.
+// The command palette: Ctrl K or Cmd K opens it, the arrow keys choose an entry, Enter opens the entry.
 "use strict";
 
 (() => {
@@ -38,14 +38,14 @@
     else if (event.target === dialog || (dialog.contains(event.target) && event.target.closest("[role=option]"))) dialog.close();
   });
   field.addEventListener("keydown", (event) => {
-    const lines = entries();
-    const here = lines.indexOf(chosen());
+    const options = entries();
+    const here = options.indexOf(chosen());
     const places = { ArrowDown: here + 1, ArrowUp: here - 1, PageDown: here + 8, PageUp: here - 8 };
-    if (event.key in places && lines.length) {
+    if (event.key in places && options.length) {
       event.preventDefault();
       const isStep = event.key.startsWith("Arrow");
       const next = places[event.key];
-      choose(lines[isStep ? (next + lines.length) % lines.length : Math.max(0, Math.min(lines.length - 1, next))]);
+      choose(options[isStep ? (next + options.length) % options.length : Math.max(0, Math.min(options.length - 1, next))]);
     } else if (event.key === "Escape") {
       // Otherwise the first Escape would only clear the field.
       event.preventDefault();

@@ -1,10 +1,10 @@
-// Starts Swagger UI. Its own resolver reads the whole description for every operation that is opened, which
-// takes seconds; ours follows the references of that operation. All of them are within the description.
+// Starts Swagger UI. Its own resolver reads the whole description for every operation that is opened, which takes
+// seconds. Ours follows only the references of that operation, all of which are within the description.
 function resolved(node, root, within = []) {
   if (Array.isArray(node)) return node.map((each) => resolved(each, root, within));
   if (node === null || typeof node !== "object") return node;
   const { $ref: reference, ...own } = node;
-  // A schema that holds itself stays a reference there.
+  // Where a schema contains itself, the reference is kept.
   if (within.includes(reference)) return node;
   const inside = reference ? [...within, reference] : within;
   const target = reference ? resolved(partAt(root, reference.slice(2).split("/")), root, inside) : {};

@@ -1,7 +1,8 @@
-// Keyboard shortcuts and drafts of Review. The page names the keys: data-key clicks, data-focus-key focuses. app.js defines TYPING.
+// Keyboard shortcuts and drafts of Review. A key clicks the element with that data-key, or focuses the one with that
+// data-focus-key. app.js defines TYPING.
 "use strict";
 
-const ITS_OWN_ENTER = "a, button, summary";
+const HANDLES_ENTER = "a, button, summary";
 
 function press(key) {
   const field = document.querySelector(`[data-focus-key="${key}"]`);
@@ -12,7 +13,7 @@ function press(key) {
   return true;
 }
 
-// A refused verdict comes back with its problems, in place of the form.
+// The response to a refused verdict has the form with its errors, so it is swapped in despite its status.
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   if (!detail.requestConfig.boosted || ![409, 422].includes(detail.xhr.status)) return;
   detail.shouldSwap = true;
@@ -25,7 +26,7 @@ document.addEventListener("keydown", (event) => {
   const isSend = event.key === "Enter" && (event.ctrlKey || event.metaKey);
   if (isTyping && event.key === "Escape") event.target.blur();
   if (!isSend && (isTyping || event.ctrlKey || event.metaKey)) return;
-  if (event.key === "Enter" && !isSend && event.target.closest(ITS_OWN_ENTER)) return;
+  if (event.key === "Enter" && !isSend && event.target.closest(HANDLES_ENTER)) return;
   if (/^([1-6jknru]|Enter)$/.test(event.key) && press(event.key)) event.preventDefault();
 });
 
