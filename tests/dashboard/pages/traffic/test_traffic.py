@@ -57,7 +57,7 @@ def test_a_protocol_without_a_provider_is_not_offered(owner_client, space, setti
     settings.LLM_BASE_URL = ""
     html = html_of(owner_client, URL)
     assert 'id="openai-url"' not in html
-    assert "The gateway knows no provider yet." in html
+    assert "No provider is configured yet." in html
 
 
 def test_a_gateway_that_is_off_says_so(owner_client, space, settings):
