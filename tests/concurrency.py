@@ -43,7 +43,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def somebody_waits() -> bool:
-    """Tell whether another connection to the tests' database waits for a lock."""
+    """Tell whether a connection to the tests' database waits for a lock."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -73,7 +73,7 @@ def _with_own_connection[**P, T](job: Callable[P, T], *args: P.args, **kwargs: P
         connection.close()
 
 
-def in_own_loop[Result](story: Coroutine[Any, Any, Result]) -> Result:
-    """Run a story in a thread of its own: the browser's tests keep an event loop in this one."""
+def in_own_loop[Result](coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in its own thread: in this one, the browser tests keep an event loop."""
     with ThreadPoolExecutor(1) as executor:
-        return executor.submit(asyncio.run, story).result()
+        return executor.submit(asyncio.run, coroutine).result()

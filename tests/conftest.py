@@ -22,9 +22,9 @@ def pytest_configure() -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     # The product's queue is in its own database, not in the test's. Nothing takes jobs from this one.
     settings.CELERY_BROKER_URL = "memory://"
-    # WhiteNoise reads it whole for every test client.
+    # WhiteNoise would read the whole folder for every test client.
     settings.STATIC_ROOT = None
-    # A busy machine is no failure.
+    # Generated inputs have no deadline, since a busy machine must not fail a test.
     hypothesis.settings.register_profile(
         "contextopt",
         max_examples=1_000 if "THOROUGH" in os.environ else 30,
@@ -36,14 +36,14 @@ def pytest_configure() -> None:
         postgres.ensure_running()
 
 
-# Filled by the migrations, and changed by no test.
+# The migrations fill these tables, and no test changes them.
 FILLED_TABLES = {"auth_permission", "django_content_type"}
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _tables_are_emptied_fast(django_db_setup: None) -> Iterator[None]:
-    """After a test with transactions of its own, few tables have rows. TRUNCATE makes new files for all, and
-    recreating the permissions takes longer than many tests.
+    """Delete the rows after a test that commits, since only few tables have any. Django's TRUNCATE makes new
+    files for all tables, and recreating the permissions takes longer than many tests.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(connection.ops), "sql_flush", _sql_flush)
@@ -53,7 +53,7 @@ def _tables_are_emptied_fast(django_db_setup: None) -> Iterator[None]:
 
 def _sql_flush(_ops: object, _style: object, tables: list[str], **_options: Any) -> list[str]:
     deletions = [f'DELETE FROM "{table}";' for table in tables if table not in FILLED_TABLES]
-    # Without triggers and foreign keys, so that the order does not matter.
+    # `replica` turns triggers and foreign keys off, so the order does not matter.
     return ["SET LOCAL session_replication_role = replica", "".join(deletions)]
 
 

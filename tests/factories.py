@@ -100,7 +100,6 @@ def make_filtering(team: Team, phase: str = "building", **overrides: Any) -> Fil
 
 
 def make_repository(team: Team, name: str = "shop", files: Mapping[str, str] = SHOP) -> Repository:
-    """Create a repository."""
     return create_posted(team=team, name=name, files=files, actor="test").repository
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-# disk_full, out_of_memory, their class, and configuration_limit_exceeded, also of that class.
+# disk_full, out_of_memory, insufficient_resources (the class of all) and configuration_limit_exceeded.
 LACKS = ("53100", "53200", "53000", "53400")
 
 

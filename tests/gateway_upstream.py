@@ -1,6 +1,6 @@
-"""A local upstream that speaks the three protocols in the gateway's tests, byte by byte as a test asks.
+"""A local upstream that speaks the three protocols in the gateway's tests.
 
-It is a raw server, so chunk borders, broken answers and silence are exactly as wanted.
+It is a raw server, so a test controls every byte: chunk borders, broken answers and silence.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ def whole(value: object, status: int = 200, **options: Any) -> Answer:
 
 
 def stream(events: Sequence[bytes], *, seed: int | None = None, **options: Any) -> Answer:
-    """Return a stream: an event a piece, or cut at random places."""
+    """Return a stream with one event per piece or, with a seed, cut at random places."""
     pieces: Sequence[bytes] = events
     if seed is not None:
         pieces = cut_anywhere(b"".join(events), random.Random(seed))
@@ -68,7 +68,7 @@ def stream(events: Sequence[bytes], *, seed: int | None = None, **options: Any) 
 
 
 def cut_anywhere(body: bytes, rng: random.Random) -> list[bytes]:
-    """Cut bytes into pieces of 1 to 40, also inside of characters and line breaks."""
+    """Cut bytes into pieces of 1 to 40 bytes, also within characters and line breaks."""
     pieces, at = [], 0
     while at < len(body):
         size = rng.randint(1, 40)
@@ -188,13 +188,13 @@ def respond_well(got: Got) -> Answer:
 
 @dataclass
 class Upstream:
-    """The server, in a thread with a loop of its own. `respond` may be changed at any time."""
+    """The server, in a thread with its own event loop. `respond` may be changed at any time."""
 
     respond: Respond = respond_well
     port: int = 0
     got: list[Got] = field(default_factory=list)
     open_connections: int = 0
-    # Ended by the other side while the answer was on its way.
+    # Connections that the other side ended during the answer.
     left: int = 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
@@ -244,7 +244,7 @@ class Upstream:
             writer.close()
 
     async def _write(self, writer: asyncio.StreamWriter, answer: Answer) -> bool:
-        """Write an answer; return whether the connection goes on."""
+        """Write an answer; return whether the connection stays open."""
         await asyncio.sleep(answer.delay_seconds)
         if answer.is_silent:
             await asyncio.sleep(3_600)

@@ -23,14 +23,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply to one request: the usual answer where it has no body. Bytes are sent as they are."""
+    """A reply to one request. Without a body, the usual answer is sent. Bytes are sent unchanged."""
 
     status: int = 200
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_seconds: float = 0.0
     is_dropped: bool = False
-    # A stream: these pieces, each after a pause, and then the end of the connection.
+    # A stream sends these pieces, each after a pause, and then closes the connection.
     pieces: Sequence[bytes] = ()
     pause_seconds: float = 0.0
 
@@ -50,7 +50,7 @@ def busy(seconds: str = "0") -> Reply:
 
 
 def refused(status: int = 400, **headers: str) -> Reply:
-    """Return an error; `Retry_After="7"` gives it that header."""
+    """Return an error; `Retry_After="7"` adds the header `Retry-After: 7`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Reply(
         status=status, body={"error": {"message": "no", "type": "invalid_request_error"}}, headers=named
@@ -183,7 +183,7 @@ class ModelServer:
                 try:
                     _send(self, reply, server._closing)
                 except (BrokenPipeError, ConnectionResetError):
-                    # The client did not wait.
+                    # The client has disconnected.
                     self.close_connection = True
 
             def log_message(self, format: str, *args: object) -> None:

@@ -88,7 +88,7 @@ class Restless:
         upsert_records(space=self.space, rows=rows, actor="test")
 
     def change(self) -> None:
-        """Make one change, in one of the ways that there are."""
+        """Make one change of a random kind."""
         ways = (
             self._edit, self._edit, self._redate, self._view, self._view, self._delete, self._restore,
             self._undo, self._overwrite, self._add, self._repeat, self._rename_space,

@@ -10,7 +10,7 @@ USUAL_SECONDS = 0.1
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail if the block takes more processor time, or more by as much as this machine is slower."""
+    """Fail if the block takes more processor time. A machine slower than usual gets more."""
     start = time.process_time()
     yield
     spent = time.process_time() - start

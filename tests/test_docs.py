@@ -14,7 +14,7 @@ DOCS = BASE_DIR / "docs"
 README = BASE_DIR / "README.md"
 PAGES = [README, BASE_DIR / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 PACKAGES = ("config", "contextopt", "memory", "dashboard")
-# Read by Make, by libraries or by the operating system; not settings of the product.
+# Variables of Make, libraries or the operating system, which are no settings of the product.
 NOT_OURS = {"PATH", "CONTEXTOPT_UP", "DJANGO_SETTINGS_MODULE", "DEBIAN_FRONTEND"}
 
 
@@ -88,8 +88,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["docs/DESIGN.md", "CONTRIBUTING.md"])
-def test_every_path_that_is_named_is_there(name: str) -> None:
-    """Moving a module means updating its mention."""
+def test_every_path_that_is_named_exists(name: str) -> None:
     named = re.findall(r"`([a-z]\w*/[\w/.]*)`", (BASE_DIR / name).read_text())
     assert len(named) > 5
     tops = {path.split("/")[0] for path in named if (BASE_DIR / path.split("/")[0]).is_dir()}

@@ -24,14 +24,14 @@ def definitions() -> list[tuple[str, str]]:
 
 
 @pytest.mark.django_db
-def test_the_files_are_in_force() -> None:
-    in_force = definitions()
+def test_the_files_define_what_the_database_has() -> None:
+    migrated = definitions()
     with connection.cursor() as cursor:
         cursor.execute("DROP TRIGGER contextopt_assembly_immutable ON contextopt_assembly")
-        assert definitions() != in_force
+        assert definitions() != migrated
         for path in FILES:
             cursor.execute(path.read_text())
-    assert definitions() == in_force
+    assert definitions() == migrated
 
 
 @pytest.mark.django_db

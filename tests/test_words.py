@@ -1,4 +1,4 @@
-"""The product's English: terms that were dropped stay dropped, and sentences begin with their subject."""
+"""The product's English: dropped terms do not return, and sentences begin with their subject."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ import pytest
 from config.settings import BASE_DIR
 
 PACKAGES = ("config", "contextopt", "memory", "dashboard")
-# Inverted or clipped openings that made readers stop.
+# Openings of inverted or elliptical sentences.
 _OPENINGS = r"(?:What|Of|Whoever|So (?:many|much))"
 STILTED = re.compile(rf"^{_OPENINGS} ")
 MAY_BE_STILTED = re.compile(rf"\b{_OPENINGS}\s")
@@ -34,14 +34,14 @@ def python_files() -> Iterator[Path]:
 
 
 def docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Yield every string that stands alone: docstrings, and those below constants and fields."""
+    """Yield every string that is a statement: docstrings, and descriptions below constants and fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
 
 
 def template_text(path: Path) -> str:
-    """Return a template's words: text between tags, and the attributes that people read or hear."""
+    """Return a template's text between tags, and the attributes that people read or hear."""
     text = re.sub(r"{#.*?#}|{%.*?%}|{{.*?}}", " ", path.read_text(), flags=re.DOTALL)
     return re.sub(r"""\b(?!(?:placeholder|title|aria-label)=)[\w:-]+=(?:"[^"]*"|'[^']*')""", " ", text)
 
@@ -52,7 +52,7 @@ def joined(node: ast.JoinedStr) -> str:
 
 
 def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the strings in a module that may be messages: no docstrings, names or SQL."""
+    """Yield line and text of the strings that may be messages: not docstrings, names or SQL."""
     silent = {id(node) for node in docstrings(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -100,7 +100,7 @@ def visible_texts() -> tuple[tuple[str, str], ...]:
 
 
 def as_pattern(term: str) -> re.Pattern[str]:
-    """Match the term, also where a line ends between its words."""
+    """Match the term, even if a line ends between its words."""
     words = map(re.escape, term.split())
     return re.compile(rf"\b{r'[\s#]+'.join(words)}\b", re.IGNORECASE)
 
@@ -133,7 +133,7 @@ def test_dropped_term_does_not_come_back(term: str) -> None:
 
 
 def comments(source: str) -> Iterator[str]:
-    """Yield each comment, with lines that stand below each other joined."""
+    """Yield each comment, with consecutive lines joined."""
     block, last = "", 0
     for token in tokenize.generate_tokens(StringIO(source).readline):
         if token.type != tokenize.COMMENT:
@@ -146,7 +146,7 @@ def comments(source: str) -> Iterator[str]:
 
 
 def prose(path: Path) -> Iterator[str]:
-    """Yield the texts for readers in a file: docstrings and comments, or Markdown without its code."""
+    """Yield the prose of a file: docstrings and comments, or Markdown without its code."""
     source = path.read_text()
     if not MAY_BE_STILTED.search(source):
         return
@@ -178,7 +178,7 @@ def prose_files() -> Iterator[Path]:
 
 
 def is_stilted(sentence: str) -> bool:
-    """Questions end with a question mark, and headings with nothing. "What if" is the name of a page."""
+    """Tell whether a statement, not a question or a heading, begins so. "What if" is the name of a page."""
     return bool(STILTED.match(sentence)) and sentence.endswith(".") and not sentence.startswith("What if")
 
 
@@ -199,7 +199,7 @@ def test_no_sentence_in_code_or_docs_begins_with_a_stilted_word() -> None:
 
 
 def test_no_visible_sentence_begins_with_a_stilted_word() -> None:
-    """A heading such as "What was sent" is one phrase; a sentence that begins so is inverted."""
+    """A heading such as "What was sent" is a phrase; a sentence that begins so is inverted."""
     found = [
         (place, sentence.strip())
         for place, text in visible_texts()

@@ -30,12 +30,11 @@ from tests import factories
 
 DESK: dict[str, Any] = {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}}
 PHONE: dict[str, Any] = {"color_scheme": "dark", "viewport": {"width": 390, "height": 900}}
-# Elements that axe need not read, since it takes long for each: rows like those above them, and what Plotly
-# draws, whose text axe cannot judge.
+# Elements that axe skips to save time: rows like those above them, and Plotly's drawings.
 UNREAD = ("tbody tr:nth-child(n+4)", ".main-svg")
-# A page without sideways scroll.
+# True if the page does not scroll sideways.
 FITS = "() => document.documentElement.scrollWidth <= innerWidth"
-# Unbreakable words are allowed only in boxes that scroll by themselves.
+# Elements wider than the window. Only boxes that scroll by themselves may contain some.
 WIDER = """() => [...document.querySelectorAll('main *')]
     .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
     .filter(node => !node.closest('.scroll, .chart-table, .sr, .js-plotly-plot'))
@@ -43,8 +42,6 @@ WIDER = """() => [...document.querySelectorAll('main *')]
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Playwright's event loop runs in this thread, so Django would refuse to use its ORM here.
 os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-
-
 # A busy machine takes longer than the default of five seconds.
 expect.set_options(timeout=15_000)
 
@@ -53,7 +50,7 @@ expect.set_options(timeout=15_000)
 def loaded_site() -> None:
     """Load all pages and the API, as a server does before it listens.
 
-    Otherwise the first test's first page waits for it, on a busy machine for longer than its timeout.
+    Otherwise the first test's first page would wait for that, on a busy machine beyond its timeout.
     """
     assert get_resolver().url_patterns
 
@@ -111,7 +108,7 @@ def open_page(browser: Browser, live_server: LiveServer, owner: User) -> Iterato
 
 
 def _join_requests(seconds: float = 10.0) -> None:
-    """Wait for the server's last requests, whose locks would deadlock with emptying the tables."""
+    """Wait for the server's last requests, whose locks could cause a deadlock when the tables are emptied."""
     end = time.monotonic() + seconds
     for thread in threading.enumerate():
         if "process_request_thread" in thread.name:
@@ -130,13 +127,13 @@ def _check_host(url: str, own: str, faults: list[str]) -> None:
 
 
 def take(page: Page, name: str) -> None:
-    """Take a picture to look at, if the variable PICTURES names a folder for them."""
+    """Take a screenshot if the environment variable PICTURES names a folder for them."""
     if folder := os.environ.get("PICTURES"):
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def check_fit(page: Page) -> None:
-    """Fail if the page is wider than the window. Charts take a new size a moment later."""
+    """Fail if the page is wider than the window. Wait for charts, which resize a moment later."""
     try:
         page.wait_for_function(FITS, timeout=5_000)
     except TimeoutError:

@@ -39,7 +39,7 @@ def space(team: Team) -> Space:
 
 @pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
-    """A tab in which nobody is logged in yet."""
+    """A tab without a log-in."""
     page = open_page(viewport={"width": 1440, "height": 900})
     page.context.clear_cookies()
     return page
@@ -54,7 +54,7 @@ def log_in(page: Page, address: str) -> None:
 
 
 def assemble(server: LiveServer, secret: str, version: int) -> list[object]:
-    """Request contexts by the API and have the worker count them."""
+    """Request contexts through the API, and fold them as the worker does."""
     bodies = [{"space": "support", "stage": 4}] * CONTEXTS[version]
     answers = [call(server, secret, "/assemblies", body) for body in bodies]
     assert {len(answer["included"]) for answer in answers} == {INCLUDED[version]}
@@ -62,7 +62,7 @@ def assemble(server: LiveServer, secret: str, version: int) -> list[object]:
     return [answer["id"] for answer in answers]
 
 
-def test_new_settings_and_what_they_did(
+def test_new_settings_and_their_effect(
     live_server: LiveServer, team: Team, space: Space, page: Page, check_accessibility: Callable[[Page], None]
 ) -> None:
     _, secret = factories.make_key(team)
@@ -82,7 +82,7 @@ def test_new_settings_and_what_they_did(
 
 
 def publish_in_the_admin(page: Page, space: Space) -> None:
-    """Publish a version in the admin. Its form starts with the settings in force."""
+    """Publish a version in the admin. The form starts with the active settings."""
     page.goto(f"/admin/contextopt/contextconfig/add/?space={space.pk}")
     records = page.locator("input[name=max_records]")
     expect(records).to_have_value(str(INCLUDED[2]))

@@ -107,14 +107,14 @@ def test_a_phase_is_looked_at_and_made_smaller(
     expect(page.locator("#table-share")).to_be_visible()
     assert page.evaluate("window.stillHere")
 
-    # One filtering, before and after.
+    # One filtered context, before and after.
     page.get_by_role("link", name=str(answer["id"]), exact=True).click()
     expect(page.locator("pre.marked .gone").first).to_contain_text("− ## Tree")
     expect(page.locator("#prompt")).not_to_contain_text("How prices round")
     expect(page.get_by_text("not used in this phase").first).to_be_visible()
     check_accessibility(page)
 
-    # Saving a smaller budget makes a new version, and the next filtering obeys it.
+    # Publishing a smaller budget creates a version, and the next filtered context keeps to it.
     page.get_by_role("link", name="building").click()
     page.get_by_label("Budget in tokens").fill("300")
     page.get_by_label("package manifest").uncheck()

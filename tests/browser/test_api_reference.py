@@ -26,7 +26,7 @@ def test_an_operation_is_read_at_a_desk(open_page: Callable[..., Page]) -> None:
 
 
 def test_a_request_is_tried_on_a_phone(open_page: Callable[..., Page]) -> None:
-    """A filter nobody filled in is not sent, and the dialog for the key fits."""
+    """Empty filters are not sent, and the dialog for the key fits."""
     page = open_page(**PHONE)
     page.goto("/api/docs")
     operation = page.locator("#operations-Records-contextopt_api_records_list_records")

@@ -43,7 +43,7 @@ def test_from_a_downvote_to_a_published_draft(
     reviewed = space.assemblies.latest("pk")
     page.goto(f"/assemblies/{reviewed.pk}/what-if/")
     limit = page.locator("#what-if [name=question_max_records]")
-    # Nothing is tried with a wrong value: the browser returns to it and says why.
+    # With an invalid value nothing is tried, and the browser returns to the field.
     limit.fill("-1")
     limit.press("Tab")
     expect(limit).to_be_focused()

@@ -32,7 +32,7 @@ def rows_of(day: datetime) -> re.Pattern[str]:
     return re.compile(rf"/assemblies/\?start={day.date()}T00%3A00%3A00Z&end=.*&sort=slowest")
 
 
-def test_a_legend_leaves_room_to_the_bars_of_a_phone(team: Team, open_page: Callable[..., Page]) -> None:
+def test_a_legend_leaves_room_for_the_bars_on_a_phone(team: Team, open_page: Callable[..., Page]) -> None:
     load_demo(team, now=NOW, actor="test", days=2, assemblies_a_day=4)
     fold_assemblies()
     page = open_page(**PHONE)

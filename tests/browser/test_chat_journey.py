@@ -85,7 +85,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     expect(page.locator(".bubble.answered")).to_have_count(2)
     assert Message.objects.filter(author=Author.USER).latest("pk").text == "And\nthen?"
 
-    # A thumb is chosen, explained, changed and taken back.
+    # A vote is cast, changed and explained.
     first = page.locator(".turn").first
     up, down = (first.get_by_role("button", name=re.compile(name)) for name in ("^Upvote", "^Downvote"))
     up.click()
@@ -135,7 +135,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     assert not Vote.objects.exists()
 
 
-def test_without_an_endpoint_one_sees_what_would_be_sent(
+def test_without_an_endpoint_the_prompt_is_shown(
     settings: Any,
     space: Space,
     open_page: Callable[..., Page],
@@ -166,7 +166,7 @@ IN_SIGHT = """() => {
 }"""
 
 
-def test_the_newest_turn_is_in_sight_and_who_reads_above_is_left_there(
+def test_the_newest_turn_is_in_sight_unless_the_reader_has_scrolled_up(
     llm: ModelServer, settings: Any, space: Space, open_page: Callable[..., Page]
 ) -> None:
     conversation = factories.make_conversation(space)

@@ -50,7 +50,6 @@ def test_the_copied_snippet_turns_the_light_on(
 
 
 def test_another_space_is_filled_in(team: Team, open_page: Callable[..., Page]) -> None:
-
     factories.make_space(team, slug="one")
     factories.make_space(team, slug="two", name="Two")
     page = open_page()

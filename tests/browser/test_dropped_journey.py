@@ -32,7 +32,7 @@ def space(team: Team) -> Space:
 
 @pytest.fixture
 def missed(space: Space) -> Record:
-    """The record that nobody sees in the answer: it is older and says less than the others."""
+    """A record that the context leaves out: it is older and shorter than the others."""
     old = datetime.now(UTC) - timedelta(days=9)
     return factories.make_record(space, title="Wildcard renewal", notes="Renew by hand.", date=old)
 
@@ -56,7 +56,7 @@ def test_from_a_record_to_the_reason_and_the_remedy(
     check_accessibility(page)
     row.get_by_role("link", name=str(first), exact=True).click()
 
-    # The Inspector says what came before it, and how its score adds up.
+    # The Inspector shows how many records were kept, and how its score adds up.
     expect(page.locator(".outcome")).to_contain_text(f"{LIMIT} of 9 candidates were kept")
     page.locator("#ledger").get_by_role("link", name="Dropped").click()
     expect(page.locator("#ledger tbody tr:not(.addends)")).to_have_count(9 - LIMIT)
@@ -106,7 +106,7 @@ def test_from_the_reason_to_a_draft(
     expect(outcome.locator("td.added")).to_have_count(6)
     check_accessibility(page)
 
-    # Saved as a draft it changes nothing yet, until it is published.
+    # A draft changes nothing until it is published.
     page.get_by_role("button", name="Save as draft config").click()
     draft = page.locator(".history li", has_text="draft")
     expect(draft).to_contain_text(f"Tried on assembly {first}")

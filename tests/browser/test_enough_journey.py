@@ -38,7 +38,7 @@ def old_rows() -> bytes:
     return "\n".join(map(json.dumps, rows)).encode()
 
 
-def test_from_old_data_to_an_answer_and_to_none(
+def test_from_old_data_to_an_answered_and_an_unanswered_question(
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
@@ -70,7 +70,7 @@ def test_from_old_data_to_an_answer_and_to_none(
     expect(preview.locator("[data-code]")).to_have_count(0)
     check_accessibility(page)
 
-    # A question of another subject is warned about. The fixed budget sends records all the same.
+    # A question about another subject gets a warning. With a fixed budget, records are sent anyway.
     question.fill("How do volcanoes form under the ocean?")
     question.press("Enter")
     warning = preview.locator("[data-code=nothing_relevant]")

@@ -1,4 +1,4 @@
-"""The browser's Back: pages show what their fields say, and each filter is one step."""
+"""The browser's Back: pages show results for their restored fields, and each filter is one step."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""From the first record to the numbers, as a person and their software would go."""
+"""From the first record to the numbers: a person in the browser, and their software through the API."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests import factories
 from tests.browser.conftest import DESK, choose_filter
 
 SUBJECTS = ("Queue stuck after deploy", "Customer asks for SSO", "Restore from backup", "Weekly review")
-# The page does the same every half minute.
+# The page polls like this every half minute.
 POLL = """() => htmx.ajax('GET', document.querySelector('#figures').getAttribute('hx-get'),
     { source: '#figures', target: '#figures', swap: 'outerHTML' })"""
 PLACES = ("", " in staging", " at night", ", again", ", second try", " on the new cluster", " for the pilot")
@@ -32,7 +32,7 @@ def call(server: LiveServer, key: str, path: str, body: object) -> dict[str, obj
 
 
 def fill_by_api(server: LiveServer, team: Team) -> dict[str, object]:
-    """Fill a space and request contexts by the API; return the last answer."""
+    """Fill a space and request contexts through the API; return the last answer."""
     _, key = factories.make_key(team)
     call(server, key, "/spaces", {"slug": "support", "name": "Support notes", "categories": ["ops"]})
     now = datetime.now(UTC)
@@ -145,7 +145,7 @@ def test_a_table_stays_open_over_polls_and_filters(
     expect(page.locator("#plot-saved .bars path")).not_to_have_count(0)
 
 
-def test_a_table_is_a_page_where_there_is_no_script(
+def test_a_table_is_a_page_without_scripts(
     live_server: LiveServer, team: Team, open_page: Callable[..., Page]
 ) -> None:
     fill_by_api(live_server, team)
@@ -230,7 +230,7 @@ def test_a_row_opens_by_click_and_by_keys(owner: User, space: Space, open_page: 
     page.get_by_role("link", name="Previous", exact=True).click()
     expect(page).to_have_url(re.compile(rf"/assemblies/{older}/$"))
     page.goto("/assemblies/")
-    # A checkbox in a row is not a way to open it.
+    # A click on a checkbox does not open its row.
     page.get_by_label(f"Select {newer} to compare").check()
     for key in ("j", "j", "k", "j", "Enter"):
         page.keyboard.press(key)
@@ -256,7 +256,7 @@ def test_the_current_link_is_in_sight_on_a_phone(owner: User, open_page: Callabl
     expect(page.get_by_role("link", name="Settings")).to_be_in_viewport(ratio=1)
 
 
-def test_a_filter_typed_on_gives_up_its_first_request_quietly(
+def test_typing_on_in_a_filter_aborts_its_first_request_quietly(
     owner: User, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()

@@ -141,9 +141,9 @@ def test_from_the_overview_to_the_rows(
     page.go_back()
     check_listed(page, behind)
 
-    take_the_day_away(page)
+    remove_the_day(page)
     expect(page.locator("#assemblies tbody tr")).to_have_count(50)
-    keep_and_open_a_view(page, live_server)
+    save_and_open_a_view(page, live_server)
     check_exports(page, scored(spaces[0]))
 
 
@@ -167,7 +167,7 @@ def compare_stages_and_weeks(page: Page, server: LiveServer) -> None:
     assert counts == [("2", str(WEEK)), ("3", str(WEEK)), ("4", str(WEEK * THIS_WEEK))]
     choose_filter(page, "Stage", "4")
     expect(page).to_have_url(f"{server.url}/?range=7d&space=support&stage=4")
-    # A chip takes its filter away.
+    # A chip removes its filter.
     page.get_by_role("link", name="Space: Support notes").click()
     expect(page).to_have_url(f"{server.url}/?range=7d&stage=4")
     choose_filter(page, "Space", "support")
@@ -178,7 +178,7 @@ def compare_stages_and_weeks(page: Page, server: LiveServer) -> None:
 
 
 def compare_two(page: Page, behind: list[int], check_accessibility: Callable[[Page], None]) -> None:
-    """Compare one assembly of all records with one of four: text and ledger show which are gone."""
+    """Compare an assembly with four records and one without that limit: text and ledger show what is gone."""
     fewer, all_records = behind[0], behind[1]
     for number in (fewer, all_records):
         page.get_by_role("checkbox", name=f"Select {number} to compare", exact=True).check()
@@ -196,8 +196,8 @@ def compare_two(page: Page, behind: list[int], check_accessibility: Callable[[Pa
     check_accessibility(page)
 
 
-def take_the_day_away(page: Page) -> None:
-    """Take away the day by its chips, and the order, without a reload."""
+def remove_the_day(page: Page) -> None:
+    """Remove the day by its chips, then the order, without a reload."""
     for label in ("From: ", "To: "):
         page.locator(".chips").get_by_role("link", name=label).click()
         expect(page.locator(".chips").get_by_role("link", name=label)).to_have_count(0)
@@ -208,8 +208,8 @@ def take_the_day_away(page: Page) -> None:
     assert page.evaluate("window.stillHere")
 
 
-def keep_and_open_a_view(page: Page, server: LiveServer) -> None:
-    """Check that a view saves the page's present filters, not those it was opened with."""
+def save_and_open_a_view(page: Page, server: LiveServer) -> None:
+    """Check that a view saves the page's current filters, not those that it was opened with."""
     page.locator("summary", has_text="Views").click()
     page.get_by_label("Save these filters as").fill("Support, scored")
     page.get_by_role("button", name="Save view").click()

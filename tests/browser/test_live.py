@@ -1,4 +1,4 @@
-"""Open pages that are told of changes by the real web server, also after it was killed."""
+"""Pages that get events about changes from the real web server, also after it was stopped."""
 
 import fcntl
 import os
@@ -23,7 +23,7 @@ from tests.concurrency import wait_until
 
 HOST = "127.0.0.1"
 START_MS = 60_000
-# A machine that runs other tests beside this one needs longer than the second that people see.
+# A machine that runs other tests at the same time needs longer than the second that people see.
 TOLD_MS = 5_000
 
 
@@ -94,7 +94,7 @@ def web(django_db_setup: None, static_files: None) -> Iterator[Web]:
 
 @pytest.fixture
 def open_live(browser: Browser, web: Web, space: Space, owner: User) -> Iterator[Callable[[str], Page]]:
-    """Open a page as the owner, and wait until it is told of changes."""
+    """Open a page as the owner, and wait until it receives events."""
     client = Client()
     client.force_login(owner)
     context = browser.new_context(base_url=web.url)
@@ -115,7 +115,7 @@ def test_pages_follow_what_is_written(space: Space, open_live: Callable[[str], P
     overview, listed = open_live("/"), open_live("/assemblies/?live=on")
     expect(overview.locator("#tile-assemblies .value")).to_have_text("1")
     made = factories.make_assembly(space, as_of=datetime.now(UTC))
-    # The page in front is told; one behind it asks once it comes to the front.
+    # The page in front receives the event; the other one updates when it comes to the front.
     expect(listed.locator(f"a[data-row][href='/assemblies/{made.id}/']")).to_be_visible(timeout=TOLD_MS)
     overview.bring_to_front()
     expect(overview.locator("#tile-assemblies .value")).to_have_text("2", timeout=TOLD_MS)

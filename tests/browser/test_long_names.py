@@ -1,4 +1,4 @@
-"""Long names make no page scroll sideways, even without a blank."""
+"""Long names make no page scroll sideways, even without spaces."""
 
 from collections.abc import Callable
 

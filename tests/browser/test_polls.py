@@ -1,4 +1,4 @@
-"""Polls keep the focus, open lists and half-typed words."""
+"""Polls keep the focus, open lists and half-typed text."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ def space(team: Team) -> Space:
 
 
 def poll(page: Page, target: str) -> None:
-    """Draw an element again as its poll does."""
+    """Update an element as its poll does."""
     with page.expect_response(lambda response: response.request.headers.get("hx-target") == target):
         page.evaluate(
             """id => {
@@ -68,7 +68,7 @@ def test_the_overview_keeps_the_focus(space: Space, open_page: Callable[..., Pag
     expect(page.locator("#tile-assemblies a")).to_be_focused()
 
 
-def test_a_decision_is_typed_to_its_end(team: Team, open_page: Callable[..., Page]) -> None:
+def test_a_poll_does_not_interrupt_typing_a_decision(team: Team, open_page: Callable[..., Page]) -> None:
     task = factories.make_task(team)
     factories.make_finding(task, decision="open")
     page = open_page(**DESK)

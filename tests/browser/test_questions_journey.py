@@ -1,4 +1,4 @@
-"""From a downvoted answer to a question in a set, to its evaluation, to the settings that it lets pass."""
+"""From a downvoted answer to a question in a set, its evaluation, and settings that pass it."""
 
 import re
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_from_a_downvote_to_published_settings(
 
 
 def add_by_hand(page: Page) -> None:
-    """Search the record that answers a question, and tick it."""
+    """Search for the record that answers a question, and tick it."""
     page.get_by_role("link", name="Add question").click()
     page.get_by_label("Question", exact=True).fill("How does Ben get to the harbour?")
     page.get_by_label("Expected answer").fill("By tram, his bicycle is broken")

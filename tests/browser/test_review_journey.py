@@ -63,7 +63,7 @@ def test_ten_items_by_keyboard(
     page.keyboard.press("k")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
     page.wait_for_load_state()
-    with page.expect_event("load"):  # htmx loads the page anew for Back
+    with page.expect_event("load"):  # for Back, htmx loads the whole page
         page.go_back()
     expect(page).to_have_url(re.compile(rf"/review/{queue[1].pk}/$"))
 
@@ -78,7 +78,7 @@ def test_ten_items_by_keyboard(
         expect(page.locator("#toasts .toast")).to_contain_text("Saved: ")
     expect(page.get_by_role("main").get_by_text("1 waiting")).to_be_visible()
     expect(page.locator("#waiting")).to_contain_text("1 waiting")
-    # Each item came in place of the last, without loading the page.
+    # Each item replaced the last one without loading the page.
     assert page.evaluate("window.isSamePage")
     page.get_by_role("button", name="Review skipped items").focus()
     page.keyboard.press("Enter")
@@ -116,7 +116,7 @@ document.addEventListener("htmx:afterSwap", () => setTimeout(skip), {once: true}
 """
 
 
-def test_a_key_at_once_after_the_last_loads_no_page(
+def test_two_skips_in_quick_succession_load_no_page(
     queue: list[ReviewItem], open_page: Callable[..., Page]
 ) -> None:
     page = open_page(**DESK)

@@ -1,4 +1,4 @@
-"""A key's secret is shown once, and no reload makes another key."""
+"""A key's secret is shown once, and a reload does not create another key."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ def owner(team: Team) -> User:
     return factories.make_user("olga", team, Role.ADMIN, is_staff=True, is_superuser=True)
 
 
-def test_a_key_is_made_once(
+def test_a_key_is_created_once(
     team: Team, open_page: Callable[..., Page], check_accessibility: Callable[[Page], None]
 ) -> None:
     page = open_page(viewport={"width": 1440, "height": 900})
@@ -40,7 +40,7 @@ def test_a_key_is_made_once(
     expect(page.locator("#keys [role=alert]")).to_be_visible()
 
 
-def test_a_key_is_made_once_in_the_admin(team: Team, open_page: Callable[..., Page]) -> None:
+def test_a_key_is_created_once_in_the_admin(team: Team, open_page: Callable[..., Page]) -> None:
     page = open_page(viewport={"width": 1440, "height": 900})
     page.goto("/admin/contextopt/apikey/add/")
     page.get_by_label("Name").fill("agent")

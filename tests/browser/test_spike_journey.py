@@ -1,4 +1,4 @@
-"""A team lead sees a spike on the Overview and comes to the rows that made it."""
+"""A team lead sees a spike on the Overview and opens the rows behind it."""
 
 import re
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def test_from_the_spike_to_its_row(
     check_accessibility(page)
 
 
-def test_a_tile_opens_the_rows_that_made_it(slow: Assembly, open_page: Callable[..., Page]) -> None:
+def test_a_tile_opens_the_rows_behind_it(slow: Assembly, open_page: Callable[..., Page]) -> None:
     page = open_page(viewport={"width": 1440, "height": 900})
     page.goto("/?range=7d")
     page.locator("#tile-time").get_by_role("link").click()

@@ -1,4 +1,4 @@
-"""A newcomer comes from the first log-in to a context that answers, and to an application's first request."""
+"""A newcomer goes from the first log-in to an answering context, and to an application's first request."""
 
 import re
 from collections.abc import Callable

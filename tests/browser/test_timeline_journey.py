@@ -1,4 +1,4 @@
-"""An agent's task from its first context to its completion, and the timeline that tells of it."""
+"""An agent's task from its first context to its completion, and its timeline."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def team(transactional_db: None) -> Team:
 
 
 def begin(server: LiveServer, key: str) -> int:
-    """Make the task; fetch a hint and a context; add findings, the first of them critical."""
+    """Create the task, fetch a hint and a context, and add findings, the first of them critical."""
     made = call(
         server, key, "/tasks",
         {"description": DESCRIPTION, "repository": "shop", "files": {"shop/cart.py": CART}},
@@ -56,7 +56,7 @@ def filter_for(server: LiveServer, key: str, task: int, phase: str) -> None:
 
 
 def go_on(server: LiveServer, key: str, task: int) -> None:
-    """Hand on to design and to implementation, fail once, wait once."""
+    """Advance to design and to implementation, fail once, and wait once."""
     call(server, key, f"/tasks/{task}/advance", {})
     finding = {"category": "components", "content": {"description": "One rounding in shop/cart.py"}}
     call(server, key, f"/tasks/{task}/findings", {**finding, "confidence": 0.8})
@@ -107,7 +107,7 @@ def test_from_the_first_context_to_the_account(
     assert page.evaluate(FITS)
     check_accessibility(page)
 
-    # The account is the sum of the task's assemblies, and so is that of the command and of the API.
+    # The account is the sum of the task's assemblies, and verify_savings finds no difference.
     rows = list(Assembly.objects.filter(task=task))
     sent = sum(row.tokens_after for row in rows)
     saved = sum(row.tokens_saved or 0 for row in rows)

@@ -1,4 +1,4 @@
-"""The client as people install it: built as a wheel, installed into a folder of its own."""
+"""The client as people install it: built as a wheel and installed into a separate folder."""
 
 import importlib
 import json
@@ -72,7 +72,7 @@ def secret(team: Team) -> str:
 
 @pytest.fixture
 def place(live_server: LiveServer, secret: str) -> dict[str, str]:
-    """The running product's address, and a key."""
+    """The address of the running product, and a key."""
     return {"url": live_server.url, "key": secret}
 
 

@@ -1,4 +1,4 @@
-"""Both clients against the running product, and their retries against a server with a script."""
+"""Both clients against the running product, and their retries against a scripted server."""
 
 import time
 from collections.abc import Callable
@@ -168,7 +168,7 @@ def test_a_proxys_refusal_is_an_error_of_the_server(
 
 @both
 @pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}])
-def test_a_proxys_page_is_no_answer(
+def test_a_page_of_a_proxy_is_no_answer(
     is_async: bool, load: Load, serve: Callable[..., Any], headers: dict[str, str]
 ) -> None:
     script = serve((200, headers, b"<html>Log in</html>"))
