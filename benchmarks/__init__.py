@@ -1,1 +1,1 @@
-"""Measures the product's bars on generated or given records, next to other ways to do the same."""
+"""Measures the product against its bars, on generated or given records, and compares it with other tools."""

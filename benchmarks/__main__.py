@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure the bars and print them; a full run writes RESULTS.md."""
+"""`python -m benchmarks`: run the benchmarks and print their figures; a full run writes RESULTS.md."""
 
 import argparse
 import os
@@ -27,11 +27,9 @@ INTERRUPTED = 130
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (default: all)")
-    parser.add_argument(
-        "--quick", action="store_true", help=("small and short, to check that everything works")
-    )
+    parser.add_argument("--quick", action="store_true", help="small and short, to check that all works")
     parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="records of the generated spaces")
-    parser.add_argument("--data", type=Path, help="your own records (JSONL or CSV), measured in addition")
+    parser.add_argument("--data", type=Path, help="your own records (JSONL or CSV), to measure too")
     parser.add_argument("--listing", type=Path, nargs="*", default=[], help="commits of repositories (JSON)")
     parser.add_argument("--packages", type=Path, help="folder for the released source packages in --listing")
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts with a history")
@@ -57,7 +55,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="where to write the results (a full run: RESULTS.md)")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(NAMES):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(NAMES)}")
     if arguments.data and not arguments.data.is_file():
         parser.error(f"--data: there is no file {arguments.data}")
     return arguments
@@ -77,12 +75,12 @@ def main() -> int:
         print(error, file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
-        print("Interrupted; the benchmarks' database and processes are gone.", file=sys.stderr)
+        print("Interrupted. All processes of the benchmarks have been stopped.", file=sys.stderr)
         return INTERRUPTED
 
 
 def _measure(arguments: argparse.Namespace) -> int:
-    # These need models, and models exist only after django.setup().
+    # These import models, which is possible only after django.setup().
     from benchmarks import suite
     from benchmarks.report import summarise, write_results
 

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 SPREAD_DAYS = 90
-# One record in this many is in the trash. A space has this many pinned ones.
-TRASH_EVERY = 200
+# Every so many-th record is deleted.
+DELETED_EVERY = 200
+# Pinned records per space.
 PINNED = 2
 # The vocabulary of a team after some years, in which frequent words are far more frequent than the rest.
 WORDS = 20_000
@@ -84,7 +85,7 @@ class Generated:
 
 
 def generate(count: int, *, seed: int, until: datetime) -> Iterator[Generated]:
-    """Yield realistic records dated over the last days before `until`, the same for the same seed."""
+    """Yield realistic records dated within SPREAD_DAYS before `until`, the same for the same seed."""
     rng = random.Random(seed)
     spread_seconds = SPREAD_DAYS * 86_400
     for index in range(count):
@@ -96,7 +97,7 @@ def generate(count: int, *, seed: int, until: datetime) -> Iterator[Generated]:
             notes=_notes(rng),
             views=int(rng.paretovariate(VIEWS_SHAPE)) - 1,
             is_pinned=index < PINNED,
-            is_deleted=index % TRASH_EVERY == TRASH_EVERY - 1,
+            is_deleted=index % DELETED_EVERY == DELETED_EVERY - 1,
         )
 
 

@@ -1,4 +1,4 @@
-"""A separate database for benchmarks, created before and dropped after, whatever happens in between."""
+"""A separate database for the benchmarks. It is dropped afterwards, also after an error."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ def server_params() -> dict[str, str]:
 
 @contextlib.contextmanager
 def own_database(params: dict[str, str], *, keep: bool) -> Iterator[str]:
-    """Yield the address of the benchmarks' database. A kept one is reused by the next run that keeps.
+    """Yield the address of the benchmarks' database. With `keep`, it is reused and not dropped.
 
     Raises:
         BusyError: another run is in progress.
@@ -49,12 +49,12 @@ def own_database(params: dict[str, str], *, keep: bool) -> Iterator[str]:
 
 
 def _create(maintenance: psycopg.Connection[tuple[object, ...]]) -> None:
-    known = maintenance.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
-    if known is None:
+    existing = maintenance.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+    if existing is None:
         maintenance.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
 def _drop(maintenance: psycopg.Connection[tuple[object, ...]]) -> None:
-    # Forced, because connections left by a killed run must not keep its database alive.
+    # FORCE closes connections that a killed run has left.
     statement = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
     maintenance.execute(sql.SQL(statement).format(sql.Identifier(DATABASE)))

@@ -81,7 +81,7 @@ def at_least(limit: float, value: float, text: str) -> Bar:
 
 
 def describe_shares(parts: Sequence[tuple[str, Sample]]) -> str:
-    """Describe in one line how the medians of the parts of a task compare."""
+    """Describe in one line the median of each part of a task, and its share of the total."""
     total = sum(sample.median for _, sample in parts) or 1.0
     shares = [f"{name} {sample.median:.2f} ms ({sample.median / total:.0%})" for name, sample in parts]
     return ", ".join(shares)

@@ -1,4 +1,4 @@
-"""The real data given to a run."""
+"""The real data that a run is given."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Material:
     mem0: Path | None = None
 
     def snapshots(self, cases: int) -> Iterator[Snapshot]:
-        """Yield the states of the repositories that questions are asked about."""
+        """Yield the states of the repositories in which files are searched."""
         if self.packages:
             for listing in self.listings:
                 yield from from_releases(listing, self.packages, releases=10, cases=cases)

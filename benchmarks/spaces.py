@@ -1,4 +1,4 @@
-"""Spaces to measure on, filled by COPY with everything that the product's own write would compute."""
+"""Spaces to measure on, filled by COPY with all values that the product's own writes compute."""
 
 import random
 import sys
@@ -48,7 +48,7 @@ class Filled:
         return self.space.slug
 
     def moments(self, count: int, *, seed: int) -> list[datetime]:
-        """Return different moments whose whole window lies within the records' dates."""
+        """Return random moments whose whole window lies within the records' dates."""
         rng = random.Random(seed)
         earliest = min(self.first + timedelta(days=WINDOW_DAYS), self.last)
         span = self.last - earliest
@@ -56,7 +56,7 @@ class Filled:
 
 
 def generated_space(team: Team, size: int) -> Filled:
-    """Return the space with this many generated records, reusing one that an earlier run kept."""
+    """Return a space with this many generated records; reuse that of an earlier run with --keep."""
     slug = f"generated-{size}"
     space = Space.objects.filter(team=team, slug=slug).first()
     if space is not None and space.records.count() != size:
@@ -134,7 +134,7 @@ def describe_givens(space: Space) -> str:
 
 
 def settle() -> None:
-    """Do what autovacuum does after a bulk load, at once, and wait for work that it has started."""
+    """Vacuum and analyze after a bulk load, and wait until autovacuum is done."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE)")
         cursor.execute("CHECKPOINT")

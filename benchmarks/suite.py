@@ -1,4 +1,4 @@
-"""Choose and order the benchmarks. Imported once the database exists and Django is set up."""
+"""Runs the chosen benchmarks. Imported only after the database exists and Django is set up."""
 
 import logging
 import os
@@ -220,7 +220,7 @@ class Suite:
         return max(self._spaces(), key=lambda filled: filled.records)
 
     def _given(self) -> Filled:
-        """Import the caller's own records, which are measured next to the generated ones."""
+        """Import the records given with --data, which are measured next to the generated ones."""
         call_command("import_records", DATA_SPACE, str(self.material.records), team=self.team.slug)
         return measured(Space.objects.get(team=self.team, slug=DATA_SPACE))
 
@@ -255,7 +255,7 @@ def _not_given(what: str, option: str) -> Section:
 def run_suite(names: Sequence[str], scale: Scale, material: Material) -> tuple[list[Section], Machine]:
     """Migrate, run the named benchmarks, print and return their results, and recount all budgets."""
     call_command("migrate", verbosity=0, interactive=False)
-    # Events are formatted and written as in production, but kept out of the results.
+    # Log events are formatted and written as in production, but not to the terminal.
     with Path(os.devnull).open("w") as sink:
         _send_logs_to(sink)
         suite = Suite(scale, Team.objects.ensure_default(), material, Recount(), [])

@@ -1,7 +1,7 @@
-"""Aider's repository map, called as its chat does. Runs in an environment that has `aider-chat`.
+"""Aider's repository map, called as by its chat. Runs in an environment that has `aider-chat`.
 
-Reads {"root", "budgets", "queries"} from standard input. Writes for each query the files in ranked order and,
-for each budget, the files that its map shows with any of their lines.
+Reads {"root", "budgets", "queries"} from standard input. Writes for each query the files in
+ranked order and, for each budget, the files of which the map shows any lines.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The findings that briefs are measured on, and what counts as a name and as a statement there."""
+"""The findings that briefs are measured on, and the definitions of a name and a statement."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from contextopt.engine.briefs.findings import MAX_CONTENT_CHARS
 BUDGET_TOKENS = 450
 WINDOW = 60
 TALK_TOKENS = 2_700
-"""Least tokens of a window of turns, about as many as a window of commits has."""
+"""Minimum tokens of a window of turns, about as many as in a window of commits."""
 HEADING = "changes"
 LISTED = "also: "
 NAMES_PER_WORD = 3
@@ -27,8 +27,8 @@ EXTRACTORS = {
     "lenient": re.compile(_STRICT + r"|\b[A-Z][\w'-]+\b"),
     "proper": re.compile(_STRICT + r"|(?<=[a-z,;0-9)] )(?!I\b|I'|OK\b|Okay\b|Yeah\b)[A-Z][\w'-]+"),
 }
-"""Strict: paths, dotted and other identifiers, references, versions, numbers. Lenient: also capitals. Proper:
-capitals only within a sentence, which is what names people and things in speech.
+"""Strict: paths, dotted and other identifiers, references, versions, numbers. Lenient: also capitalised
+words. Proper: also capitalised words within a sentence, since these name people and things in speech.
 """
 _VERB = re.compile(
     r"\b(?:am|is|are|was|were|be|been|has|have|had|do|does|did|can|could|will|would|shall|should|may|might|must|let"
@@ -48,7 +48,7 @@ _PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some consecutive commits: their texts, and the same as findings."""
+    """Consecutive commits or turns: their texts, and the same as findings."""
 
     texts: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -99,8 +99,8 @@ def compress_window(window: Window) -> Compression:
 def statements_in(brief: str) -> str:
     """Return the lines of a brief that say something about the names in them.
 
-    Such a line has a verb, at least one more word or name, and not over three times as many names as other
-    words. Headings and the closing list of names are none.
+    Such a line has a verb, at least one more word or name, and at most three times as many names as other
+    words. Headings and the closing list of names do not count.
     """
     return "\n".join(line for line in brief.split("\n") if _is_statement(line))
 

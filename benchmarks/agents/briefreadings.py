@@ -1,7 +1,7 @@
 """Ten briefs that a person has read, with a judgement of each, kept in `readings.json` and in the results.
 
-The judgements are written by hand. The briefs are written by the engine, and each run counts how many still
-come out as they were read.
+The engine writes the briefs. The judgements are written by hand, so each run counts how many briefs are still
+the same.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def render_readings() -> str:
 
 
 def count_unchanged(files: Sequence[Path], dialogues: Sequence[Path]) -> Figure:
-    """Return how many of the briefs read come out the same today, of those whose source is given."""
+    """Return how many of the briefs, of those whose source is given, are the same today."""
     pairs = list(_found(files, dialogues))
     same = sum(compress_window(window).brief == reading.brief for reading, window in pairs)
     return Figure("briefs read by a person that are still the same", "", len(pairs), same)
@@ -65,7 +65,7 @@ def _found(files: Sequence[Path], dialogues: Sequence[Path]) -> Iterator[tuple[R
 
 
 def main() -> None:
-    """Write the briefs again, for a person to read and judge anew."""
+    """Write the briefs again, so that a person can read and judge them again."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--commits", type=Path, nargs="*", default=[])
     parser.add_argument("--dialogues", type=Path, nargs="*", default=[])

@@ -1,6 +1,4 @@
-"""Other ways to shorten sentences to a budget: plain greedy coverage, the first sentences, and sumy's
-methods.
-"""
+"""Other ways to shorten sentences to a budget: plain greedy coverage, the first sentences, and sumy."""
 
 import importlib
 import re
@@ -20,7 +18,7 @@ _SUMY = {
 
 
 def load_rivals(names: re.Pattern[str]) -> tuple[dict[str, Summarise], list[str]]:
-    """Return the rivals whose packages are installed, and a note on those left out."""
+    """Return the rivals whose packages are installed, and a note if sumy is not."""
     rivals: dict[str, Summarise] = {"plain greedy coverage": partial(greedy, names), "lead": take_in_order}
     try:
         rivals |= {f"sumy {name}": _sumy(*place) for name, place in _SUMY.items()}
@@ -59,7 +57,7 @@ def greedy(pattern: re.Pattern[str], sentences: Sequence[str], budget_tokens: in
 
 
 class _Words:
-    """The tokenizer interface of sumy, without the data that its own one downloads."""
+    """A tokenizer for sumy. Its own would download data."""
 
     def to_sentences(self, text: str) -> list[str]:
         return text.split("\n")

@@ -1,7 +1,7 @@
-"""Measure which names of the findings a brief says something about, next to other summarisers, at one budget.
+"""Measure how many names of the findings a brief makes statements about, and compare other summarisers.
 
 The findings are windows of consecutive commits, with title and notes as the description, and of consecutive
-turns of conversations. Names and statements are defined in `briefmaterial`, and not by the engine.
+turns of conversations. `briefmaterial` defines names and statements, independently of the engine.
 """
 
 import json
@@ -32,12 +32,12 @@ NOTES = (
     f"Briefs have {BUDGET_TOKENS} tokens. Names are distinct, figures are means over the windows.",
     "Prose means titles and notes without the paths that each commit changed.",
     "A statement is a line with a verb, one more word or name, and at most three names for each other word.",
-    "Headings and the closing list of names are no statements.",
+    "Headings and the closing list of names do not count as statements.",
     "Strict names are paths, identifiers, references, versions and numbers.",
-    "Lenient names are also all words with a capital, proper names only those within a sentence.",
+    "Lenient names include all words with a capital, proper names only those within a sentence.",
 )
 RIVAL_WINDOWS = 5
-"""Windows per file, evenly spread, because some of the others take seconds for one."""
+"""Windows per file, evenly spread. They are few because some of the others take seconds for one."""
 TALK_WINDOWS = 40
 MIN_STATEMENTS = 0.5
 MIN_SURVIVAL = 0.95
@@ -105,7 +105,7 @@ def recall(pattern: re.Pattern[str], text: str, brief: str) -> float:
 
 
 def surviving(compression: Compression, window: Window) -> Iterator[bool]:
-    """Yield, for each kept statement from a hedging or denying sentence, whether it keeps that qualifier."""
+    """Yield, for each kept statement from a sentence with hedges or negations, whether it has them too."""
     texts = dict(zip((finding.id for finding in window.findings), window.texts, strict=True))
     for kept in compression.kept:
         if " " not in kept.text:
@@ -158,7 +158,7 @@ def _faithfulness(windows: Sequence[Window]) -> Iterator[Figure]:
     )
     names = [is_foreign for compression, window in pairs for is_foreign in foreign(compression, window)]
     yield Figure("names that the source lacks", "", len(names), sum(names), bar=at_most(0, sum(names), "0"))
-    over = sum(_compress_over(compression) for compression, _ in pairs)
+    over = sum(_is_over_budget(compression) for compression, _ in pairs)
     yield Figure("briefs over their budget", "", len(pairs), over, bar=at_most(0, over, "0"))
     changed = [broken for window in windows for broken in _broken_criticals(window)]
     yield Figure(
@@ -166,12 +166,12 @@ def _faithfulness(windows: Sequence[Window]) -> Iterator[Figure]:
     )
 
 
-def _compress_over(compression: Compression) -> bool:
+def _is_over_budget(compression: Compression) -> bool:
     return get_tokenizer("cl100k_base").count(compression.brief) > BUDGET_TOKENS
 
 
 def _broken_criticals(window: Window) -> Iterator[bool]:
-    """Yield, for every tenth finding, made critical, whether it is not handed on unchanged."""
+    """Make every tenth finding critical, and yield for each whether it was lost or changed."""
     findings = [
         replace(finding, tags=("critical",)) if place % 10 == 0 else finding
         for place, finding in enumerate(window.findings)

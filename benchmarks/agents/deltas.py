@@ -1,4 +1,4 @@
-"""Measure the cost of a retry as a delta: consecutive versions of real files, each delta applied back."""
+"""Measure the tokens of a retry as a delta between consecutive versions of real files; apply each delta."""
 
 import itertools
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from benchmarks.agents.patches import apply_change
 from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
-from contextopt.engine import Tokenizer, get_tokenizer
+from contextopt.engine import get_tokenizer
 from contextopt.engine.agents.deltas import (
     DEFAULT_LIMITS,
     FULL_FILE,
@@ -25,6 +25,8 @@ from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryPlan
 from contextopt.engine.text.counters import RenderedCounter
 
 MAX_SHARE = 0.08
+# Changes measured per source.
+MAX_CHANGES = 3_000
 PLAN = "Read the file\nChange it\nRun the tests"
 ERROR = "FAILED tests/test_change.py::test_it - AssertionError: assert 1 == 2"
 MAX_FILE_BYTES = 1_000_000
@@ -41,12 +43,10 @@ class Change(NamedTuple):
     new: str
 
 
-def measure_deltas(
-    sources: Sequence[Path], *, limit: int = 3_000, tokenizer: Tokenizer | None = None
-) -> Section:
-    """Measure over git checkouts and folders of released source packages (`NAME-VERSION.tar.gz`)."""
-    counter = tokenizer or get_tokenizer("cl100k_base")
-    changes = [change for source in sources for change in itertools.islice(find_changes(source), limit)]
+def measure_deltas(sources: Sequence[Path]) -> Section:
+    """Measure on git checkouts and folders of released source packages (`NAME-VERSION.tar.gz`)."""
+    counter = get_tokenizer("cl100k_base")
+    changes = [change for source in sources for change in itertools.islice(find_changes(source), MAX_CHANGES)]
     deltas, fulls, cut, sent, milliseconds = [], [], [], [], []
     restored = fallbacks = 0
     for change in changes:
@@ -82,10 +82,10 @@ def measure_deltas(
         *_pathological(),
     )
     notes = (
-        f"{len(changes):,} changed files; {fallbacks} were sent whole, being smaller than the diff.",
-        "Sums over all files, so a large file counts for its cost.",
+        f"{len(changes):,} changed files; {fallbacks} were sent whole, since they are smaller than the diff.",
+        "Shares are of sums over all files, so large files weigh more.",
         "Releases are compared within one series, such as 1.2.3 with 1.2.4.",
-        "Lock files and packaging metadata are left out, because agents are not sent them.",
+        "Lock files and packaging metadata are left out, because they are not sent to agents.",
     )
     return Section("Retry deltas", figures, notes)
 
@@ -110,7 +110,7 @@ def _release_changes(folder: Path) -> Iterator[Change]:
         series: tuple[int, ...] = ()
         for match, path in releases:
             version, after = _version(match["version"]), _read_package(path)
-            # Patch releases resemble the changes of an agent between attempts; a new series does not.
+            # Patch releases resemble an agent's changes between attempts; a new series does not.
             if version[:2] == series:
                 yield from _changed(before, after)
             before, series = after, version[:2]

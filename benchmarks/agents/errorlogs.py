@@ -1,7 +1,7 @@
-"""Measure how many of the needed signals a log excerpt keeps, next to tail and grep.
+"""Measure how many of the important signals in a log an excerpt keeps, compared with tail and grep.
 
-Reads a folder of `NAME.log.gz` with `truth.json`: per log an id and signals, each with its importance, its
-type, a value with aliases or a file, and the lines of its evidence.
+Reads a folder of `NAME.log.gz` with `truth.json`. That has an ID and signals for each log. A signal has an
+importance, a type, a value with aliases or a file, and the lines of its evidence.
 """
 
 import gzip
@@ -83,7 +83,7 @@ def share_kept(logs: Sequence[Log], cut: Cut) -> float:
 
 
 def keeps(signal: dict[str, Any], text: str) -> bool:
-    """Return whether the text still has the signal, ignoring blanks. An exit code only counts as one."""
+    """Return whether the text has the signal, ignoring whitespace. An exit code must be named as one."""
     flat = _flat(text)
     value = signal.get("value", "")
     if signal["type"] == "exit_code" and value.isdigit():

@@ -1,9 +1,9 @@
 """Real tasks with known answers: a commit's message, and the files that it changed.
 
-There are three sources: a git checkout, where each commit is asked about the files at its parent; texts of
-issues, which are asked in place of the messages of the commits that fixed them; and a listing of a
-repository's commits (JSON: sha, date, subject, body, files, and the commit of each release), where the
-commits after a release are asked about the files in that release's source package.
+There are three sources. In a git checkout, the files for a commit are searched at its parent. With texts of
+issues, these take the place of the messages of the commits that fixed them. With a listing of a repository's
+commits (JSON: sha, date, subject, body, files, and the commit of each release), the files for the commits
+after a release are searched in that release's source package.
 """
 
 import difflib
@@ -121,7 +121,7 @@ def from_issues(listing: Path, repositories: Sequence[Path]) -> Iterator[Snapsho
 def _snapshots_before(
     repository: Path, commits: Sequence[dict[str, Any]], number: int, part: str
 ) -> Iterator[Snapshot]:
-    """Yield the files at a commit's parent with the commit as the only case, if it is one."""
+    """Yield the files at a commit's parent with the commit as the only case, if it is suitable."""
     commit = commits[number]
     contents = _tree(repository, f"{commit['sha']}^")
     diffs = _Diffs(contents, _tree(repository, commit["sha"]), {file["path"] for file in commit["files"]})
@@ -142,7 +142,7 @@ def _name(repository: Path) -> str:
 
 
 def _spread[T](items: Sequence[T], most: int) -> list[T]:
-    """Take this many of them, evenly from the first to the last."""
+    """Take at most this many items, spread evenly from the first to the last."""
     if len(items) <= most or most < 2:
         return list(items[:most])
     return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
@@ -193,21 +193,21 @@ def _change(commit: dict[str, Any]) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class _Diffs:
-    """The lines of a file that changed from one snapshot to the next, if a single commit changed them."""
+    """The lines of a file that changed from one snapshot to the next, if a single commit changed the file."""
 
     before: Mapping[str, bytes]
     after: Mapping[str, bytes]
-    known: set[str]
+    changed_once: set[str]
 
     def lines(self, path: str) -> tuple[int, ...]:
-        if path not in self.known or path not in self.after:
+        if path not in self.changed_once or path not in self.after:
             return ()
         old, new = decode(self.before[path]).split("\n"), decode(self.after[path]).split("\n")
         codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         spans = (
             range(start + 1, max(end, start + 1) + 1) for tag, start, end, _, _ in codes if tag != "equal"
         )
-        # Lines added at the end are represented by the last line with content.
+        # The last line with content stands for lines added at the end.
         last = max((number for number, line in enumerate(old, 1) if line.strip()), default=1)
         return tuple(sorted({min(line, last) for span in spans for line in span}))
 
@@ -248,7 +248,7 @@ def _tree(repository: Path, commit: str) -> dict[str, bytes]:
 
 
 def _log(repository: Path) -> Iterator[dict[str, Any]]:
-    """Yield the commits, oldest first, without merges and the first one."""
+    """Yield the commits, oldest first, except merges and the first one."""
     form = f"--format={_SEPARATOR}%H%n%cI%n%s%n%b%x1f"
     text = _git(repository, "log", "--no-merges", "--reverse", "--numstat", "--no-renames", form).decode(
         "utf-8", "replace"

@@ -1,4 +1,4 @@
-"""Leave parts of the ranking and packing out, one at a time, on the same cases."""
+"""Variants of the ranking and packing, each without one part."""
 
 from dataclasses import dataclass, replace
 

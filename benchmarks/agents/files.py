@@ -1,12 +1,12 @@
-"""`python -m benchmarks.agents.files`: predict the files a commit changes from its message.
+"""`python -m benchmarks.agents.files`: predict the files that a commit changes from its message.
 
-Recall is the share of a commit's changed files among a ranking's first k, or shown in a packed text. A file
-counts as shown if any of its lines or signatures are there; its path alone never counts. Source recall only
-considers files in a programming language; "among all files" leaves the others in the ranking. Changed lines
-and definitions come from files that no other commit changed before the next snapshot. A definition counts if
-its signature or some of it is there. Figures are means over the cases of a repository, then over the
-repositories. Weights and shares were chosen on the older three fifths of the releases ("train"); the figures
-are from the newer ones ("test"). The last contenders are the product with parts left out.
+Recall is the share of a commit's changed files that are among a ranking's first k, or shown in a packed text.
+A file counts as shown if any of its lines or signatures are there; its path alone never counts. Source recall
+only considers files in a programming language; "among all files" leaves the others in the ranking. Changed
+lines and definitions come from files that no other commit changed before the next snapshot. A definition
+counts if its signature or some of it is there. Figures are means over the cases of a repository, then over
+the repositories. Weights and shares were chosen on the older three fifths of the releases ("train"); the
+figures are from the newer ones ("test"). The last contenders are the product with parts left out.
 """
 
 import argparse
@@ -124,9 +124,8 @@ def measure_files(
     part: str = "test",
     aider: Path | None = None,
     policy: Policy | None = None,
-    ablations: Mapping[str, Setup] = ABLATIONS,
 ) -> tuple[Section, Tally]:
-    """Rank and pack for every case of a part of the snapshots."""
+    """Rank and pack the files for every case in one part of the snapshots, or in all."""
     tally = Tally()
     readings: dict[tuple[str, bytes], Reading] = {}
     for snapshot in snapshots:
@@ -134,21 +133,19 @@ def measure_files(
             continue
         prepared = Prepared(snapshot, readings)
         for case in snapshot.cases:
-            _measure_case(prepared, case, tally, policy or Policy(), ablations)
+            _measure_case(prepared, case, tally, policy or Policy())
         if aider:
             _measure_aider(prepared, aider, tally)
         print(f"  {snapshot.repository} {snapshot.name}: {len(snapshot.cases)} cases", file=sys.stderr)
     return _section(tally, part), tally
 
 
-def _measure_case(
-    prepared: Prepared, case: Case, tally: Tally, policy: Policy, ablations: Mapping[str, Setup]
-) -> None:
+def _measure_case(prepared: Prepared, case: Case, tally: Tally, policy: Policy) -> None:
     repository = prepared.snapshot.repository
     wanted = [path for path in case.changed if not prepared.readings[path].parsed.skipped]
     if not wanted:
         return
-    for name, setup in ablations.items():
+    for name, setup in ABLATIONS.items():
         _measure_setup(prepared, case, wanted, setup, tally.recorder(f"{OURS}, {name}", repository))
     for contender, order in prepared.rankings(case).items():
         recorder = tally.recorder(contender, repository)
@@ -223,7 +220,7 @@ def _around(prepared: Prepared, path: str, line: int) -> Symbol | None:
 
 
 def _whole_files(prepared: Prepared, order: Sequence[str], budget: int) -> set[str]:
-    """Take whole files in order, skipping those that no longer fit: the kinder way to pack them."""
+    """Take whole files in order, and skip those that do not fit. Stopping there would show fewer."""
     taken, used = set(), 0
     for path in order:
         if prepared.readings[path].parsed.skipped or len(prepared.sources[path].text) > 12 * (budget - used):
@@ -317,7 +314,7 @@ def _times_aider(tally: Tally) -> dict[str, float]:
 
 
 def tune(snapshots: Iterable[Snapshot]) -> Iterator[str]:
-    """Choose weights on the training part, and again without each repository; report on the test part."""
+    """Choose weights on the training part, also with each repository left out; report on the test part."""
     from benchmarks.agents.filetuning import Tuning
 
     tuning = Tuning.of(snapshots, Prepared)
@@ -334,11 +331,11 @@ def main() -> None:
     parser.add_argument("--listing", type=Path, nargs="*", default=[], help="commits of a repository (JSON)")
     parser.add_argument("--packages", type=Path, help="folder for the released source packages")
     parser.add_argument("--checkout", type=Path, nargs="*", default=[], help="git checkouts")
-    parser.add_argument("--issues", type=Path, help="ask by texts of issues of the checkouts (JSON)")
+    parser.add_argument("--issues", type=Path, help="use texts of issues of the checkouts as tasks (JSON)")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")
     parser.add_argument("--part", choices=("train", "test", "all"), default="test")
     parser.add_argument("--releases", type=int, default=10)
-    parser.add_argument("--cases", type=int, default=40, help="of a release, or of a checkout")
+    parser.add_argument("--cases", type=int, default=40, help="maximum tasks of a release or a checkout")
     parser.add_argument("--tune", action="store_true", help="choose weights and print them")
     parser.add_argument("--policy", type=float, nargs=2, metavar=("DENSITY", "TAIL"))
     arguments = parser.parse_args()

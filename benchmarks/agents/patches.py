@@ -1,4 +1,4 @@
-"""Apply diffs of files, to show that no part of a change was lost."""
+"""Applies diffs of files, to prove that no part of a change was lost."""
 
 import re
 

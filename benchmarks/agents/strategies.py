@@ -1,8 +1,8 @@
 """Test on tickets whether the kind of task is detected, and whether a similar strategy is offered as a hint.
 
-The tickets and their labels are our own, written and split before the detector was tuned. A label says what a
-person would call the ticket, even if none of its words does. Each dev ticket with a kind becomes a strategy,
-and each test ticket asks for a hint.
+The tickets and their labels are our own, written and split before the detector was tuned. A label is the kind
+that a person would choose, even if no word of the ticket names it. Each dev ticket with a kind becomes a
+strategy, and each test ticket asks for a hint.
 """
 
 import json
@@ -15,7 +15,7 @@ from contextopt.engine.agents.taskpatterns import PATTERNS, detect_task_pattern
 from contextopt.search.embedders import get_embedder
 
 TICKETS = Path(__file__).parents[1] / "data" / "tickets.jsonl"
-NEEDED = 0.3
+MIN_SIMILARITY = 0.3
 MODELS = ("wordllama-256", "onnx:all-MiniLM-L6-v2-int8")
 PLANS = {
     "database migration": "Write the migration → Try it on a copy → Write the way back → Deploy",
@@ -104,7 +104,7 @@ def _hints(tickets: Sequence[Ticket], *, with_title: bool, model: str) -> _Found
     nearest = similar.argmax(axis=1)
     return _Found(
         tuple(
-            (ticket.pattern, kept[place].pattern if similar[row, place] > NEEDED else None)
+            (ticket.pattern, kept[place].pattern if similar[row, place] > MIN_SIMILARITY else None)
             for row, (ticket, place) in enumerate(zip(asked, nearest, strict=True))
         )
     )

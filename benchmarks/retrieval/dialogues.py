@@ -26,7 +26,7 @@ class Turn:
 
     @property
     def bare_frame(self) -> str:
-        """Return the beginning of the line as others would write it."""
+        """Return the beginning of the line in its shortest form: a name and a colon."""
         return f"{self.speaker}: "
 
     def frame(self, *, has_date: bool) -> str:
@@ -43,7 +43,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with its answer ("" if the set gives none) and the ids of the turns that answer it."""
+    """A question with its answer ("" if the set has none) and the IDs of the turns that answer it."""
 
     text: str
     kind: str
@@ -63,7 +63,7 @@ class Dialogue:
 
     @property
     def day(self) -> date | None:
-        """Return the day of all turns if it is one, as the product's header has it then."""
+        """Return the day of the turns if all are of one day; the product's header then has it."""
         days = {turn.said_at.date() for turn in self.turns}
         return days.pop() if len(days) == 1 else None
 

@@ -1,6 +1,6 @@
-"""How much of a question's evidence a context shows, by the product's own rule.
+"""The share of a question's evidence that a context shows, by the product's own rule.
 
-Where a set gives no answers, the tokens of the evidence count instead, in two ways: of the lines as they are
+If a set has no answers, the tokens of the evidence are counted instead, in two ways: of the lines as they are
 in the context, and of what was said alone.
 """
 
@@ -15,7 +15,7 @@ from contextopt.engine.quality.evidence import Evidence, shows_evidence
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context's text, and the line of each turn in it, by id. Lines begin as ours do, or bare."""
+    """A context's text, and the line of each turn in it, by ID. Bare lines begin with a name and a colon."""
 
     text: str
     lines: Mapping[str, str]
@@ -27,10 +27,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One context's recall and precision, 0 to 1 each, its tokens, and whether it holds no turn.
+    """The recall and precision of a context, 0 to 1 each, its tokens, and whether it has no turns.
 
     A context without turns has a precision of 0. `said` is the recall of what was said alone, without the
-    beginnings of lines; it equals `recall` if the set gives answers.
+    beginnings of lines; it equals `recall` if the set has answers.
     """
 
     kind: str
@@ -68,7 +68,7 @@ def _share_by_id(
 
 
 def _share(whole: Mapping[str, str], shown: Mapping[str, str], budget: int) -> float:
-    """Return the tokens shown of the evidence, of those that could fit into the budget."""
+    """Return the share of the evidence's tokens that is shown, of those that fit the budget."""
     total = sum(map(_tokens, whole.values()))
     return min(1.0, sum(map(_tokens, shown.values())) / min(total, budget))
 

@@ -1,4 +1,4 @@
-"""Known-item search: find real records again by words that people half remember.
+"""Known-item search: find a real record again by a few of its words.
 
 A question consists of words from one record, drawn at random and in any order. The answer is that record.
 After Azzopardi, de Rijke and Balog, "Building simulated queries for known-item topics", SIGIR 2007.
@@ -45,7 +45,7 @@ OURS: dict[str, Method] = {"Contextopt": "rrf", "Contextopt, weighted sum": "wei
 # Most shorter words are articles and prepositions.
 _WORD = re.compile(r"[^\W_][\w.]{2,}\w")
 _VERSION = re.compile(r"(?<![\w.])\d+(?:\.\d+)+(?![\w.])")
-# Nobody remembers a list of files as prose.
+# Lists of files are left out, since people do not remember them as prose.
 _PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 _CONDITIONS = (
     "Mean reciprocal rank: 1 if the record is found first, ½ if second, 0 beyond the twentieth. A question "
@@ -134,7 +134,7 @@ def make_questions(rows: Sequence[RecordIn]) -> Iterator[Question]:
 
 
 def _ask(kind: str, row: RecordIn, rng: random.Random) -> str:
-    """Return a question of the kind about the record, "" if it lacks the words."""
+    """Return a question of the kind about the record, or "" if it has too few words."""
     title, notes = _words(row.title), _words(_PATH_LIST.sub("", row.notes))
     versions = _VERSION.findall(row.title)
     wanted = {
@@ -163,7 +163,7 @@ def _import(team: Team, collection: Collection) -> Space:
 
 
 type Places = dict[tuple[str, str], list[int | None]]
-"""For each kind of question and contender, the rank from 1 of each record, None beyond the last."""
+"""For each kind of question and contender, the rank of each record from 1, None beyond DEPTH."""
 
 
 def _rank_all(collections: Sequence[Collection], spaces: Sequence[Space]) -> tuple[Places, list[str]]:

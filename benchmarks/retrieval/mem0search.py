@@ -17,7 +17,7 @@ OWNER = "conversation"
 
 
 class _Given:
-    """Looks vectors up instead of computing them. Texts arrive with their blanks trimmed."""
+    """Looks vectors up instead of computing them. mem0 may have trimmed the texts."""
 
     def __init__(self, vectors: dict[str, list[float]]) -> None:
         self._vectors = {text.strip(): vector for text, vector in vectors.items()}

@@ -1,6 +1,6 @@
-"""The cost of conversations after the provider's cache, by where the context goes.
+"""The cost of conversations after the provider's cache, for each placement of the context.
 
-The questions about a dialogue are the turns of conversations about it, in the order of the file.
+The questions about a dialogue, in the order of the file, are the turns of conversations.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,21 +24,21 @@ from contextopt.spaces.spaces import create_space, delete_space
 CONTEXT_TOKENS = 2_000
 TURNS = (5, 15)
 BEST_TIMES = 1.05
-"""The most that `auto` may cost, as a multiple of the best fixed placement."""
+"""The maximum cost of `auto`, as a multiple of the best fixed placement."""
 
 _CONDITIONS = (
     "The questions about every given dialogue, in the order of the file, are cut into conversations of 5 and "
-    "of 15 turns; a shorter rest falls away, and nothing is drawn at random. System prompt 800 tokens, "
+    "of 15 turns; a shorter rest is left out, and nothing is drawn at random. System prompt 800 tokens, "
     "answers 120, context 2,000, history uncut, at most 8,000 in sight, default settings, bundled model. "
-    "Cost = cached × read + the rest × write a prompt, in input tokens at full price; below 1,024 tokens "
-    "nothing is cached, and each prompt comes within the cache's lifetime. Recall as in the section on "
-    "recall, over what is in sight."
+    "The cost of a prompt is cached × read + the rest × write, in input tokens at full price; below 1,024 "
+    "tokens nothing is cached, and each prompt comes within the cache's lifetime. Recall as in the section "
+    "on recall, over what is in sight."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Prices of cached reads and of writes, and the most that `auto` may cost, against `system`, by turns."""
+    """Prices of cached reads and writes, and the maximum cost of `auto` against `system`, by turns."""
 
     prices: CachePrices
     bars: Mapping[int, float]
@@ -89,7 +89,7 @@ def measure_placement(team: Team, paths: Sequence[Path]) -> Section:
 
 
 def _load(team: Team, dialogue: Dialogue) -> Rehearsal:
-    """Load the candidates of every question; the space is deleted again."""
+    """Load the candidates of every question from a temporary space."""
     slug = f"placement-{dialogue.name.lower()}"
     Space.objects.filter(team=team, slug=slug).delete()
     space = create_space(team=team, data=SpaceIn(slug=slug, name=dialogue.name), actor="benchmarks")

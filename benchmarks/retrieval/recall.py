@@ -50,9 +50,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without recency": {"recency_weight": 0},
     "records of any length": {"record_tokens": "all"},
 }
-"""Our settings without one part each, and the adaptive budget: what is given with the request.
+"""Request settings of our variants: the adaptive budget, and the default settings without one part each.
 
-Topics need the positions of turns in their thread, so the variant without topics asks a space without them.
+Topics need the positions of turns in their thread, so the variant without topics uses a space without them.
 """
 
 _CONDITIONS = (
@@ -73,14 +73,14 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of conversation: the budgets to measure at, and the least recall at each, by model."""
+    """A kind of conversation: the budgets to measure at, and the minimum recall at each, by model."""
 
     name: str
     prefix: str
     budgets: tuple[int, ...]
     bars: Mapping[str, tuple[float, ...]]
     adaptive: tuple[float, float]
-    """The recall that an adaptive budget may lose, and the most of the fixed budget's tokens it may take."""
+    """The recall that an adaptive budget may lose, and the share of the fixed budget's tokens it may take."""
     has_topics: bool = False
 
 
@@ -133,7 +133,7 @@ def measure_recall(
 
 
 def use_model(spaces: Sequence[Space]) -> None:
-    """Activate the configured model and embed these spaces, whatever others the database holds."""
+    """Activate the configured model and embed these spaces, but no others in the database."""
     records = registry.get("record")
     others = EmbeddingModel.objects.exclude(name=configured_embedder())
     others.update(state=EmbeddingState.RETIRED)
@@ -143,7 +143,7 @@ def use_model(spaces: Sequence[Space]) -> None:
 
 
 class _Spaces(NamedTuple):
-    """A dialogue as a space, and if it may have topics, as one whose records have no positions."""
+    """A dialogue as a space and, if it may have topics, as a second space without the records' positions."""
 
     placed: Space
     unplaced: Space | None
@@ -189,7 +189,7 @@ def row_of(turn: Turn) -> RecordIn:
 
 
 def _measure(run: _Run, dialogues: Sequence[Dialogue], spaces: Mapping[str, _Spaces]) -> Iterator[str]:
-    """Ask everyone every question. Yield notes on rivals that cannot run, and one for each conversation."""
+    """Ask all contenders every question. Yield notes on rivals that cannot run, and on each conversation."""
     with override_settings(EMBEDDING_MODEL=run.model):
         use_model([space for dialogue in dialogues for space in spaces[dialogue.name].all])
         rivals, notes = load_rivals(configured_embedder(), run.mem0)

@@ -22,7 +22,7 @@ MEM0_SCRIPT = Path(__file__).with_name("mem0search.py")
 MEM0_SECONDS = 1_800
 
 type Ranking = list[int]
-"""Positions of texts among all, best first."""
+"""Positions of texts, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ def by_meaning(texts: Sequence[str], questions: Sequence[str], *, model: str) ->
 
 
 def fused(texts: Sequence[str], questions: Sequence[str], *, model: str) -> list[Ranking]:
-    """Fuse both by reciprocal ranks."""
+    """Fuse the rankings by words and by meaning by reciprocal ranks."""
     pairs = zip(by_words(texts, questions), by_meaning(texts, questions, model=model), strict=True)
     return [_fuse(words, meaning) for words, meaning in pairs]
 
 
 def smoothed(texts: Sequence[str], questions: Sequence[str], *, model: str) -> list[Ranking]:
-    """Fuse both, and let the texts before and after a good one count."""
+    """Fuse both rankings, and spread each text's worth over the texts before and after it."""
     pairs = zip(by_words(texts, questions), by_meaning(texts, questions, model=model), strict=True)
     apart = np.arange(3 * SMOOTHED_TURNS, -3 * SMOOTHED_TURNS - 1, -1) / SMOOTHED_TURNS
     spread = np.exp(-0.5 * apart**2)

@@ -1,4 +1,4 @@
-"""Stage 5 and search as a space grows: the time of one question, with no two of them alike."""
+"""Stage 5 and search as a space grows: the time of one question. No question is asked twice."""
 
 import random
 from collections import defaultdict

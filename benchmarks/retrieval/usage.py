@@ -1,4 +1,4 @@
-"""Which records did an answer use? The estimate beside random marks, on conversations with known evidence."""
+"""Estimate which records an answer used, compared with random marks, on dialogues with known evidence."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from contextopt.spaces.records import upsert_records
 from contextopt.spaces.spaces import create_space, delete_space
 
 BUDGET_TOKENS = 2_000
-LEAST_RATIO = 2.0
+MIN_RATIO = 2.0
 _CONDITIONS = (
     "Each question of a conversation that gives its answer: the product assembles 2,000 tokens, and the "
     "estimate marks the records that the expected answer probably used. Precision is the share of marked "
@@ -26,7 +26,7 @@ _CONDITIONS = (
 
 
 class _Marks:
-    """Counts of marked records: right ones, and those that random marks would get right."""
+    """Counts of marked records, right ones, and those that random marks would get right."""
 
     def __init__(self) -> None:
         self.marked = self.right = self.evidence = self.questions = 0
@@ -79,7 +79,7 @@ def _figures(name: str, marks: _Marks) -> list[Figure]:
     return [
         Figure(
             f"{name}: precision of the estimate", "", marks.questions, precision, ratio=ratio,
-            bar=at_least(LEAST_RATIO, ratio, f"≥ {LEAST_RATIO:g} × random"),
+            bar=at_least(MIN_RATIO, ratio, f"≥ {MIN_RATIO:g} × random"),
         ),
         Figure(f"{name}: precision of random marks", "", marks.questions, chance),
         Figure(f"{name}: evidence found", "", marks.questions, marks.right / marks.evidence),

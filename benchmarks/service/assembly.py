@@ -1,4 +1,4 @@
-"""Stage 4, engine and database: the time of one assembly as a space grows, next to other ways.
+"""Stage 4, engine and database: the time of one assembly as a space grows, compared with other ways.
 
 All contenders take turns on all spaces, round by round, so that other load on the machine affects everyone
 equally.
@@ -28,11 +28,12 @@ BAR_RECORDS = 1_000_000
 BAR_P95_MS = 8.0
 REFERENCE_RECORDS = 10_000
 BAR_RATIO = 1.5
-# A backend reads each shared page for the first time once, and a plan settles after five runs.
+# Each backend reads every shared page once for the first time, and a plan settles after five runs.
 WARM_UP_ROUNDS = 50
 # The others are slower by orders of magnitude, so they only run every few rounds.
 SQL_EVERY = 10
 LIBRARY_EVERY = 60
+STEP_RUNS = 60
 
 _CONDITIONS = (
     "Every request has a different `as_of`, a window of 14 days, a limit of 20 records and 2,000 tokens. "
@@ -63,7 +64,7 @@ def measure_assembly(spaces: Sequence[Filled], *, rounds: int, recount: Recount)
     moments = {filled.records: filled.moments(2 * (rounds + WARM_UP_ROUNDS), seed=7) for filled in spaces}
     for number in range(-WARM_UP_ROUNDS, rounds):
         for filled in spaces:
-            # Two moments, because the second question about the same one would find every page in memory.
+            # Two moments, because a second request for the same one would find every page in memory.
             two = moments[filled.records][2 * number : 2 * number + 2 or None]
             _take_turns(run, filled, two, contenders, number)
     figures = [figure for filled in spaces for figure in _figures(run, filled.records, contenders)]
@@ -113,7 +114,7 @@ def _assemble(
 
 
 def _compare(run: _Run, ours: AssemblyResult, theirs: Taken) -> None:
-    """Record whether the database, scoring all rows, chooses the same. Its list has no pinned records."""
+    """Count whether scoring every row in the database chooses the same records, apart from pinned ones."""
     kept = [entry.id for entry in ours.ledger if entry.kept and not entry.pinned]
     run.compared += 1
     run.agreed += kept == list(theirs.ids[: len(kept)])
@@ -158,15 +159,15 @@ def _notes(run: _Run, contenders: Sequence[Contender]) -> list[str]:
     return notes
 
 
-def _where_time_goes(filled: Filled, runs: int = 60) -> str:
+def _where_time_goes(filled: Filled) -> str:
     """Describe how the time of one assembly divides into steps, in the largest space."""
     steps: dict[str, list[float]] = {"settings": [], "candidates": [], "engine": [], "log (one insert)": []}
-    for now in filled.moments(runs, seed=11):
+    for now in filled.moments(STEP_RUNS, seed=11):
         times = _time_steps(filled, now)
         for step, took_ms in zip(steps, times, strict=True):
             steps[step].append(took_ms)
     shares = describe_shares([(step, Sample(tuple(times))) for step, times in steps.items()])
-    return f"Where the time goes at {filled.records:,} records (medians of {runs} runs): {shares}."
+    return f"Where the time goes at {filled.records:,} records (medians of {STEP_RUNS} runs): {shares}."
 
 
 def _time_steps(filled: Filled, now: datetime) -> tuple[float, float, float, float]:
@@ -188,7 +189,7 @@ def _time_steps(filled: Filled, now: datetime) -> tuple[float, float, float, flo
     )
     marks.append(perf_counter())
     result = assemble_space(team_id=filled.space.team_id, request=request, actor="benchmarks")
-    # The part of the call beyond its own clock, which stops before the insert.
+    # `assembly_ms` stops before the insert, so the rest of the call is the log.
     log_ms = (perf_counter() - marks[-1]) * 1_000 - result.assembly_ms
     first, second, third = (1_000 * (after - before) for before, after in pairwise(marks))
     return first, second, third, log_ms

@@ -15,8 +15,7 @@ from benchmarks.spaces import WINDOW_DAYS, Filled
 
 BUDGET_TOKENS = 2_000
 MAX_RECORDS = 20
-# Maximum records given to these libraries, the newest in the window, because their time grows faster than the
-# list.
+# These libraries get only the newest records in the window, because their time grows faster than the list.
 TRIM_MESSAGES_MOST = 10_000
 MEMORY_BUFFER_MOST = 500
 SKEW = timedelta(hours=24)
@@ -42,7 +41,7 @@ SELECT summary FROM contextopt_record
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The records that one run read, and those in its text."""
+    """The number of records that one run considered, its text, and the records in it."""
 
     considered: int
     text: str
@@ -92,7 +91,7 @@ def load_contenders() -> tuple[list[Contender], list[str]]:
     return found, notes
 
 
-# The packages are imported by name, since only the benchmarks' lock has them.
+# These packages are imported by name, since only the environment for benchmarks has them.
 def _trim_messages() -> Contender:
     messages: Any = importlib.import_module("langchain_core.messages")
 

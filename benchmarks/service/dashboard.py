@@ -1,4 +1,4 @@
-"""The pages over a log of many assemblies: server time, queries and weight, and the speed of rollups."""
+"""The pages over a log of many assemblies: server time, queries and size, and the speed of the rollups."""
 
 import gzip
 import http.client
@@ -59,7 +59,7 @@ LISTS = (
     ("a rare stage", "stage=2"),
     ("a rare kind", "kind=handoff"),
     ("an old config", "config=1"),
-    ("a model that there is not", "model=none"),
+    ("an unknown model", "model=none"),
     ("a rare stage, truncated", "stage=2&truncated=yes"),
     ("empty contexts", "empty=yes"),
     ("empty contexts of a stage", "empty=yes&stage=3"),
@@ -167,7 +167,7 @@ def _read(server: http.client.HTTPConnection, path: str, headers: dict[str, str]
 
 @contextmanager
 def _logging(team: Team) -> Iterator[None]:
-    """Log contexts from another thread, at the pace above."""
+    """Log a context every LOGGED_EVERY_SECONDS from another thread."""
     ended = threading.Event()
 
     def write() -> None:
@@ -200,7 +200,7 @@ def _took_ms(act: Callable[[], object]) -> float:
 
 
 def _measure_folding() -> Figure:
-    """Fold the whole log as the job does, a bounded step at a time."""
+    """Fold the whole log as the job does, in steps of FOLD_ROWS."""
     rates = []
     while True:
         started = perf_counter()

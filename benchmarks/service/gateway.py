@@ -1,4 +1,4 @@
-"""The gateway over real HTTP: bytes that it changes, the time that it adds, and its memory."""
+"""The gateway over real HTTP: changed bytes, the time added, and memory."""
 
 import contextlib
 import json
@@ -37,7 +37,8 @@ BAR_INSERT_MS = 40.0
 BAR_INSERTED = 0.99
 BAR_GROWTH_MB = 30.0
 WARM_REQUESTS = 500
-# A process takes more memory for its first prompts, and the second decider gets its own later.
+# The warm-up is a fifth of the requests: processes take more memory for their first prompts, and the second
+# decider does so later.
 WARM_SHARE = 5
 QUESTION_WORDS = 6
 LOG_SECONDS = 900.0
@@ -45,17 +46,17 @@ LOG_PAUSE_SECONDS = 2.0
 SEED = 31
 _CONDITIONS = (
     "Upstream, clients and their clock are one process; the gateway is another, started as by `up`. The "
-    "time added to the first byte is the client's wait less the upstream's own, so it includes both ways "
+    "time added to the first byte is the client's wait minus the upstream's, so it includes both ways "
     "over loopback. Varied requests are of all three protocols, with odd text, number spellings and chunk "
     "borders; request and answer are compared byte by byte. A fifth as many pass before them, so that the "
-    "memory that first prompts take does not count. Streams write a chunk every 100 ms. Each is a "
-    "conversation of its own with one earlier turn."
+    "memory taken by the first prompts does not count. Streams write a chunk every 100 ms. Each is a "
+    "separate conversation with one earlier turn."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The running process, the ports of both sides, and the space whose prompts pass."""
+    """The running process, its port and the upstream's, and the space of the prompts."""
 
     port: int
     upstream_port: int
@@ -63,7 +64,7 @@ class Gateway:
     space: Space
 
     def memory_mb(self) -> float:
-        """Return the memory of its processes. Pages that they share by forking count once."""
+        """Return the memory of all its processes. Pages shared by forking count once."""
         processes = [self.process, *self.process.children(recursive=True)]
         return float(sum(each.memory_full_info().pss for each in processes)) / 2**20
 
@@ -230,7 +231,7 @@ def _plan(
 
 
 def _run(plan: PromptPlan) -> PromptOutcome:
-    """Let another process run the plan. It is stopped with this one if this one is interrupted."""
+    """Run the plan in another process, which ends if this one is interrupted."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asdict(plan), file)
         file.flush()

@@ -1,4 +1,4 @@
-"""Budgets under attack: texts that break estimates, under random settings."""
+"""Budgets with hostile records, whose texts break estimates, under random settings."""
 
 import random
 from collections import Counter
@@ -21,13 +21,13 @@ ASSEMBLIES_PER_SPACE = 25
 STAGE_3_TOKENS = 4_000
 CONTEXT_TOKENS = 2_000
 RESPONSE_TOKENS = 1_000
-# Sizes in the request are drawn up to these, so that the context often has to give way.
+# Maximum random sizes in a request, large enough that the context often has to shrink.
 LARGEST_CONTEXT = 6_000
 LARGEST_PROMPT = 5_000
 
 
 def measure_hostile(team: Team, *, spaces: int, recount: Recount) -> Section:
-    """Assemble over hostile records. Every text is counted again, and the parts are added up again."""
+    """Assemble contexts of hostile records. Count every text again, and derive its budget from the parts."""
     answers: Counter[str] = Counter()
     own = Recount()
     for number in range(spaces):

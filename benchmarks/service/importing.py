@@ -22,7 +22,7 @@ from contextopt.spaces.spaces import delete_space
 
 SPACE = "imported"
 BAR_PER_SECOND = 5_000.0
-# "Constant": ten times the rows may not take noticeably more memory.
+# Memory is constant if ten times the rows take at most this many times as much.
 BAR_MEMORY_RATIO = 1.1
 BYTES_PER_MIB = 2**20
 SAMPLE_SECONDS = 0.02

@@ -1,4 +1,4 @@
-"""Kill and stop every process of `up`, idle and busy, while clients write, and measure the damage."""
+"""Kill and freeze every process of `up`, idle and busy, while clients write, and measure the effects."""
 
 import json
 import signal
@@ -46,20 +46,20 @@ SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_
 
 @dataclass
 class Api:
-    """Clients of the product. Each repeats a write under its key until it is answered."""
+    """A client of the product that repeats a write under its idempotency key until it is answered."""
 
     port: int
     key: str
 
     def write(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Raises: ServerError if there is no answer for long, or the write is refused."""
+        """Raises: ServerError if there is no answer within PATIENCE_SECONDS, or the write is refused."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         named = str(uuid4())
         while time.monotonic() < deadline:
             try:
                 return self._post(path, body, named)
             except urllib.error.HTTPError as error:
-                # Another try under the same key, or the database, may be on its way.
+                # An earlier try under the same key may still run, or the database may be restarting.
                 if error.code < 500 and error.code not in (409, 429):
                     raise ServerError(f"{path}: {error.code} {error.read()[:300]!r}") from error
             except OSError:
@@ -99,7 +99,7 @@ class Log:
 
 @dataclass
 class Trial:
-    """One run: the product, its clients, and the acknowledged writes."""
+    """One run: the product, its client, and the acknowledged writes."""
 
     product: Product
     api: Api
@@ -151,7 +151,7 @@ class Trial:
         return message
 
     def seconds_to_go_on(self, since: float, *messages: int) -> dict[str, float]:
-        """Do one piece of each kind of work and wait for its end. These messages must be answered too."""
+        """Start one piece of each kind of work, and return when each is done, these messages included."""
         goals: dict[str, Callable[[], bool]] = {
             "embedding": partial(self._has, EMBEDDED, self.record()),
             "folding": partial(self._lacks, UNFOLDED, self.assembly()),
@@ -179,9 +179,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Kill:
-    """One way to harm the product. `prepare` makes the process busy and returns messages that must be
-    answered.
-    """
+    """A process to kill or freeze. `prepare` makes it busy and returns messages that must be answered."""
 
     what: str
     find: Callable[[Trial], psutil.Process]
@@ -234,7 +232,7 @@ KILLS = (
 
 
 def _kill_web(trial: Trial) -> float:
-    """Kill the web's main process. Return the seconds until the site answers again without its remains."""
+    """Kill the web's main process. Return the seconds until its children are gone and the site answers."""
     master = trial.product.child("granian")
     family = [master, *master.children()]
     since = time.monotonic()

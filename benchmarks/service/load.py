@@ -1,8 +1,7 @@
-"""The load: a separate process that sends requests over keep-alive connections, without knowledge of the
-product.
+"""Sends requests over keep-alive connections, in a separate process that imports nothing of the product.
 
 `closed`: each client sends the next request as soon as it has an answer. `paced`: requests are due at even
-intervals, and each is timed from its due time, so a stalled server cannot hide by slowing the clients.
+intervals, and each is timed from its due time, so the wait for a stalled server counts.
 
 Bodies are spooled to a file while the clock runs, and their texts are counted again afterwards.
 """
@@ -45,7 +44,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome: milliseconds of each answered request, and other responses."""
+    """The milliseconds of each request, the failed ones, and the violations of budgets."""
 
     took_ms: list[float] = field(default_factory=list)
     seconds: float = 0.0

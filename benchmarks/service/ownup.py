@@ -56,7 +56,7 @@ class Endpoint:
                     endpoint._answer(self, body["messages"][-1]["content"])
 
             def log_message(self, format: str, *args: Any) -> None:
-                """The benchmark prints its figures only."""
+                """Log nothing: the benchmark prints only its figures."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         Thread(target=server.serve_forever, daemon=True).start()
@@ -116,7 +116,7 @@ class Product:
         return done.stdout
 
     def child(self, word: str) -> psutil.Process:
-        """Wait for the program with this word in its command."""
+        """Wait for the child whose command has this word, and return it."""
         found: list[psutil.Process] = []
 
         def is_there() -> bool:

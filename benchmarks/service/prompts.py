@@ -1,4 +1,4 @@
-"""Sends prompts through the gateway and plays the upstream, in a process of its own with one clock.
+"""Sends prompts through the gateway and acts as the upstream, in a separate process with one clock.
 
 Run by `gateway.py` with a plan in a file; prints the outcome as JSON.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-# An upstream writes a chunk this often while it streams.
+# The pause between two chunks of a stream.
 CHUNK_SECONDS = 0.1
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 NOISE = ("ø", "\u2028", "😀", '"', "\\", "1.0e3", "\ud83d", "\t", "工", "é" * 30)
@@ -68,7 +68,7 @@ class Run:
     async def run(self) -> PromptOutcome:
         server = await asyncio.start_server(self._serve, "127.0.0.1", self.plan.upstream_port, backlog=1_000)
         await (self._varied() if self.plan.mode == "varied" else self._streams())
-        # The gateway keeps its connections for a while; nobody waits for them here.
+        # Do not wait for the server's end: the gateway keeps its connections for a while.
         server.close()
         return self.outcome
 
@@ -190,7 +190,7 @@ def varied(number: int, questions: Sequence[str]) -> Exchange:
 
 
 def streamed(number: int, questions: Sequence[str], seconds: float) -> Exchange:
-    """Return a question of a conversation of its own, whose answer streams for some seconds."""
+    """Return the question of a separate conversation, whose answer streams for this many seconds."""
     question = f"{questions[number % len(questions)]} ({number})"
     body = json.dumps({**_request(PATHS[0], question), "stream": True}).encode()
     event = {"choices": [{"index": 0, "delta": {"content": "word "}}]}

@@ -1,4 +1,4 @@
-"""Recount budgets with the tokenizer itself, on the returned text, trusting no stored figure."""
+"""Checks budgets: counts the returned texts again with tiktoken itself, and relies on no stored figure."""
 
 import hashlib
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Recount:
         if tokens != certificate["tokens"]:
             faults.append(f"{tokens} tokens certified as {certificate['tokens']}")
         if hashlib.sha256(text.encode()).hexdigest() != certificate["sha256"]:
-            faults.append("the hash is another text's")
+            faults.append("the hash is that of another text")
         if faults:
             self.add(0, 1, ["; ".join(faults)])
 

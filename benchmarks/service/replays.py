@@ -46,7 +46,7 @@ _CONDITIONS = (
 
 @dataclass(slots=True)
 class _Writer:
-    """Changes a space in a thread of its own until it is told to stop."""
+    """Changes a space in a separate thread until `stop` is set."""
 
     space: Space
     fresh: Iterator[Generated]
@@ -187,5 +187,5 @@ def _replay(space: Space, settings: ReplayIn | None) -> tuple[list[float], list[
 
 
 def _differs(replay: Replay, made: dict[int, AssemblyResult]) -> bool:
-    """Compare with the text that was returned then, which is no longer in the database."""
+    """Also compare with the text that was returned then, since the stored one was blanked."""
     return not replay.is_same or replay.result is None or replay.result.text != made[replay.assembly.pk].text

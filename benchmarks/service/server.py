@@ -80,7 +80,7 @@ def serving() -> Iterator[Server]:
 
 
 def _with_own_schedule(command: tuple[str, ...], folder: Path) -> list[str]:
-    """Keep the schedule's state elsewhere, because a server of this checkout may be using its own."""
+    """Move the schedule's state, because a running server of this checkout may use the usual file."""
     own = str(settings.VAR_DIR / "celerybeat-schedule")
     return [str(folder / "schedule") if part == own else part for part in command]
 
@@ -88,7 +88,7 @@ def _with_own_schedule(command: tuple[str, ...], folder: Path) -> list[str]:
 def start(
     command: list[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own, with its output in a file."""
+    """Start a program in its own process group, with its output in a file."""
     with log.open("wb") as output:
         return subprocess.Popen(
             command,

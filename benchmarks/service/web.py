@@ -29,7 +29,7 @@ BAR_PER_SECOND = 200.0
 BAR_CLOSED_P95_MS = 45.0
 PACED_PER_SECOND = 100.0
 BAR_PACED_P95_MS = 25.0
-# Enough that a request seldom waits for a connection; if it does, that counts.
+# Enough that a request seldom waits for a connection. Such a wait counts as latency.
 PACED_CONNECTIONS = 32
 WARM_UP_SECONDS = 4.0
 BULK_ROWS = 1_000
@@ -58,10 +58,9 @@ def measure_web(filled: Filled, *, seconds: float, bulk_calls: int, recount: Rec
 
 
 def _leave_no_backlog() -> None:
-    """Count the generated records as embedded.
+    """Mark the generated records as embedded.
 
-    Otherwise the worker would compute a million vectors during the load, and the benchmark would measure
-    that.
+    Otherwise the worker would compute a million vectors during the load, which would distort the times.
     """
     models = choose_models()
     newest = Record.objects.order_by("-id").values_list("id", flat=True).first() or 0
@@ -89,7 +88,7 @@ def _plan(filled: Filled, port: int, secret: str, mode: str, seconds: float) -> 
 
 
 def _run_load(plan: Plan, recount: Recount) -> Outcome:
-    """Let another process run the plan. It is stopped with this one if this one is interrupted."""
+    """Run the plan in another process, which ends if this one is interrupted."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asdict(plan), file)
         file.flush()
@@ -164,7 +163,7 @@ def _write_bulk(connection: http.client.HTTPConnection, secret: str, body: bytes
 
 
 def _cpu_note(before: dict[str, float], after: dict[str, float], requests: int) -> str:
-    """Report where the processors' time went. On two cores it bounds the throughput."""
+    """Describe the processor time per request, which bounds the throughput on two cores."""
     shares = ", ".join(
         f"{name} {(after[name] - before.get(name, 0.0)) * 1_000 / requests:.2f} ms" for name in after
     )
