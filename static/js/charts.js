@@ -62,7 +62,7 @@
     if (plot.dataset.read === x) return follow(plot, points);
     plot.dataset.read = x;
     readAloud(points);
-    if (!hasHinted) showToast("Tap the point again to list what is behind it.");
+    if (!hasHinted) showToast("Tap the point again to list the rows behind it.");
     hasHinted = true;
   }
 

@@ -107,7 +107,7 @@ def test_the_first_tap_reads_and_the_second_opens(open_page: Callable[..., Page]
     assert box is not None
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.touchscreen.tap(*middle)
-    expect(page.get_by_text("Tap the point again to list what is behind it.")).to_be_visible()
+    expect(page.get_by_text("Tap the point again to list the rows behind it.")).to_be_visible()
     expect(page.locator("#plot-time .hoverlayer .legend")).to_be_visible()
     # A tap within the time of a double tap is the same tap.
     page.wait_for_timeout(500)
