@@ -1,11 +1,8 @@
 """The gateway over real HTTP: changed bytes, the time added, and memory."""
 
 import contextlib
-import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,7 +17,7 @@ from django.core.management.base import OutputWrapper
 from benchmarks.corpus import generate_varied
 from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.service.prompts import PromptOutcome, PromptPlan
-from benchmarks.service.server import ServerError, free_port, start, stop, wait_for
+from benchmarks.service.server import ServerError, free_port, run_plan, start, stop, wait_for
 from benchmarks.spaces import build_indexes, describe_space, fill, say, settle
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import ApiKey, GatewayPolicy, GatewayRequest, Record, Scope, Space, Team
@@ -231,19 +228,7 @@ def _plan(
 
 
 def _run(plan: PromptPlan) -> PromptOutcome:
-    """Run the plan in another process, which ends if this one is interrupted."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(asdict(plan), file)
-        file.flush()
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.service.prompts", file.name],
-            cwd=settings.BASE_DIR,
-            stdout=subprocess.PIPE,
-            timeout=1_200,
-        )
-    if done.returncode != 0:
-        raise ServerError("the process that sends prompts failed; its error is above")
-    outcome = PromptOutcome(**json.loads(done.stdout))
+    outcome = PromptOutcome(**run_plan("benchmarks.service.prompts", asdict(plan), timeout_seconds=1_200))
     if outcome.failures:
         raise ServerError(f"{len(outcome.failures)} requests failed: {'; '.join(outcome.failures[:5])}")
     return outcome

@@ -2,15 +2,18 @@
 
 import contextlib
 import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 from django.conf import settings
@@ -137,6 +140,27 @@ def stop(running: list[subprocess.Popen[bytes]]) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def run_plan(module: str, plan: dict[str, Any], *, timeout_seconds: float) -> dict[str, Any]:
+    """Run a module's plan in another process, which ends if this one is interrupted. Return its outcome.
+
+    Raises:
+        ServerError: the process failed.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(plan, file)
+        file.flush()
+        done = subprocess.run(
+            [sys.executable, "-m", module, file.name],
+            cwd=settings.BASE_DIR,
+            stdout=subprocess.PIPE,
+            timeout=timeout_seconds,
+        )
+    if done.returncode != 0:
+        raise ServerError(f"{module} failed; its error is above")
+    outcome: dict[str, Any] = json.loads(done.stdout)
+    return outcome
 
 
 def free_port() -> int:

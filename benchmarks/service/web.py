@@ -2,23 +2,18 @@
 
 import http.client
 import json
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from itertools import batched
 
-from django.conf import settings
-
 from benchmarks.corpus import generate
 from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
 from benchmarks.service.contenders import BUDGET_TOKENS
 from benchmarks.service.load import Outcome, Plan
 from benchmarks.service.recount import Recount
-from benchmarks.service.server import HOST, ServerError, serving
+from benchmarks.service.server import HOST, ServerError, run_plan, serving
 from benchmarks.spaces import Filled, describe_space
 from contextopt.models import ApiKey, EmbeddingFill, EmbeddingTodo, Record, Scope, Space, Team
 from contextopt.search.vectors.fill import choose_models
@@ -88,19 +83,8 @@ def _plan(filled: Filled, port: int, secret: str, mode: str, seconds: float) -> 
 
 
 def _run_load(plan: Plan, recount: Recount) -> Outcome:
-    """Run the plan in another process, which ends if this one is interrupted."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(asdict(plan), file)
-        file.flush()
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.service.load", file.name],
-            cwd=settings.BASE_DIR,
-            stdout=subprocess.PIPE,
-            timeout=plan.seconds * 4 + 120,
-        )
-    if done.returncode != 0:
-        raise ServerError("the load process failed; its error is above")
-    outcome = Outcome(**json.loads(done.stdout))
+    timeout_seconds = plan.seconds * 4 + 120
+    outcome = Outcome(**run_plan("benchmarks.service.load", asdict(plan), timeout_seconds=timeout_seconds))
     recount.add(outcome.checked, outcome.violations, outcome.violation_examples)
     if outcome.failures:
         raise ServerError(f"{outcome.failures} requests failed: {'; '.join(outcome.examples)}")
