@@ -1,4 +1,4 @@
--- Rows that never change, except for the named columns. This file states what is in force: a migration
+-- Rows that never change, except for the named columns. This file has the current text: a migration
 -- that changes the functions or triggers changes them here too, and a test compares this file with the
 -- database.
 

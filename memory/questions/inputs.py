@@ -34,7 +34,7 @@ class QuestionSetIn(Input):
 
 
 class MinimumIn(Input):
-    """The least recall that settings must reach to be published; null removes the rule."""
+    """The minimum recall of settings to be published; null removes it."""
 
     min_recall: Recall | None
 

@@ -107,7 +107,7 @@ def rename_set(*, question_set: QuestionSet, name: str, actor: str) -> QuestionS
 
 @transaction.atomic
 def set_minimum(*, question_set: QuestionSet, min_recall: float | None, actor: str) -> QuestionSet:
-    """Demand a recall of settings that are published; None demands nothing."""
+    """Set the minimum recall of settings to be published; None removes it."""
     hold_space(question_set.space_id)
     before, question_set.min_recall = question_set.min_recall, min_recall
     question_set.save(update_fields=["min_recall"])

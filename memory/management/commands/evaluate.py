@@ -50,7 +50,7 @@ class Command(ReportingCommand):
         )
         parser.add_argument("--config", metavar="VERSION", help="config version (default: the active one)")
         parser.add_argument("--context-tokens", metavar="N", help="budget of each context")
-        parser.add_argument("--min-recall", metavar="SHARE", help="the least recall, 0 to 1")
+        parser.add_argument("--min-recall", metavar="SHARE", help="the minimum recall, 0 to 1")
 
     def run(self, options: Mapping[str, Any]) -> int:
         given = {"config_version": options["config"], "context_tokens": options["context_tokens"]}
