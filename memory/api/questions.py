@@ -249,7 +249,9 @@ def delete_set(request: ApiRequest, set_id: Path[Id]) -> HttpResponse:
     return HttpResponse(status=204)
 
 
-@router.put("/question-sets/{set_id}/minimum", auth=ADMIN, response=QuestionSetOut, summary="Set the minimum recall")
+@router.put(
+    "/question-sets/{set_id}/minimum", auth=ADMIN, response=QuestionSetOut, summary="Set a minimum recall"
+)
 def set_minimum(request: ApiRequest, set_id: Path[Id], data: MinimumIn) -> HttpResponse:
     """Sets the recall that settings of the space must reach to be published or activated; null removes it.
 
