@@ -29,6 +29,7 @@ from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems, has_surrogate
 from contextopt.locks import is_about_deleted
 from contextopt.models import Space, Team
+from contextopt.spaces.importing.files import quoted
 
 DONE = 0
 REJECTED = 1
@@ -36,7 +37,6 @@ UNUSABLE = 2
 INTERRUPTED = 130
 READER_GONE = 141
 ACTOR = "command"
-FILE_NAME_SHOWN = 80
 NAMES_SHOWN = 10
 # Names of fields: those of several words, and the word after "use".
 FIELD_IN_TEXT = re.compile(r"""(?<![\w'"/.-])[a-z]+(?:_[a-z]+)+(?![\w'"/-])|(?<=\buse )[a-z]+\b""")
@@ -157,7 +157,7 @@ class ReportingCommand(BaseCommand):
             # A file name that is too long, for example. Other system errors are not about the call.
             if error.filename is None:
                 raise
-            message = f"{str(error.filename)[:FILE_NAME_SHOWN]!r}: {error.strerror}"
+            message = f"{quoted(str(error.filename))}: {error.strerror}"
             raise CommandError(message, returncode=UNUSABLE) from error
 
     def _named(self, field: str) -> str:

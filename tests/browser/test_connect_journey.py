@@ -1,9 +1,11 @@
 """A newcomer creates a key, runs the snippet as it was copied, and sees the light turn on."""
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt.models import Assembly, Team
@@ -11,6 +13,7 @@ from tests import factories
 from tests.browser.conftest import DESK
 
 
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_the_copied_snippet_turns_the_light_on(
     team: Team,
     open_page: Callable[..., Page],

@@ -16,6 +16,8 @@ from contextopt.spaces.importing.rows import Found, Rejection, UnusableSource
 from contextopt.spaces.importing.tables import read_table
 
 STDIN = "-"
+NAME_SHOWN = 80
+"""An error shows this many characters of a file's name."""
 GZIP_MAGIC = b"\x1f\x8b"
 UTF8_BOM = b"\xef\xbb\xbf"
 UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
@@ -39,7 +41,7 @@ def check_input(name: str, *, folder_advice: str = "") -> None:
             raise UnusableSource("standard input is closed")
         return
     if "\0" in name or not Path(name).exists():
-        raise UnusableSource(f"{name!r} does not exist")
+        raise UnusableSource(f"{quoted(name)} does not exist")
     if Path(name).is_dir():
         raise UnusableSource(f"{name} is a folder{folder_advice and f'; {folder_advice}'}")
     if not os.access(name, os.R_OK):
@@ -112,6 +114,11 @@ def _peekable(file: BinaryIO) -> io.BufferedReader:
 
 def _peek(stream: BinaryIO) -> bytes:
     return cast(io.BufferedReader, stream).peek(4_096)[:4_096]
+
+
+def quoted(name: str) -> str:
+    """Return the beginning of a file's name in quotes."""
+    return repr(name[:NAME_SHOWN])
 
 
 def readable(name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from contextopt.spaces import models as limits
+from contextopt.spaces.importing.files import quoted
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
 
 FILES_SHOWN = 100
@@ -94,7 +95,7 @@ def find_repository(path: str) -> Path:
     """
     folder = Path(path)
     if "\0" in path or not folder.is_dir():
-        raise UnusableSource(f"REPO: {path!r} is not a folder on this machine")
+        raise UnusableSource(f"REPO: {quoted(path)} is not a folder on this machine")
     top = top_folder(folder)
     if top is None:
         raise UnusableSource(f"REPO: {path} is not in a git repository")

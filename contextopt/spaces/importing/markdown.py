@@ -11,7 +11,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 
 from contextopt.spaces import models as limits
-from contextopt.spaces.importing.files import readable
+from contextopt.spaces.importing.files import quoted, readable
 from contextopt.spaces.importing.git import read_commit_dates, shorten
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
 
@@ -55,7 +55,7 @@ def read_folder(name: str) -> Iterator[Found]:
     """
     folder = Path(name)
     if "\0" in name or not folder.is_dir():
-        raise UnusableSource(f"DIR: {name!r} is not a folder")
+        raise UnusableSource(f"DIR: {quoted(name)} is not a folder")
     dates = read_commit_dates(folder)
     source = shorten(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
     for path in _walk(folder):

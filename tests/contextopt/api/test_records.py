@@ -255,6 +255,8 @@ def another_session() -> Iterator[psycopg.Connection]:
     names = ("dbname", "user", "password", "host", "port")
     with psycopg.connect(**{name: params[name] for name in names if params.get(name)}) as other:
         yield other
+        # The end of a session gives its locks back too, but a little later.
+        other.execute("SELECT pg_advisory_unlock_all()")
 
 
 class TestIdempotency:

@@ -127,6 +127,8 @@ def test_a_changed_row_updates_its_record(tmp_path: Path, capsys: pytest.Capture
     assert [revision.title for revision in record.revisions.all()] == ["Old"]
 
 
+# Python 3.14 parses JSON of any depth, so that its value is refused instead.
+DEEP = "row" if sys.version_info < (3, 14) else "metadata"
 BAD_LINES = [
     ("{not json", "row"),
     ("[1, 2]", "row"),
@@ -150,7 +152,7 @@ BAD_LINES = [
     ('{"title": "t", "unknown \\u0000": 1}', "metadata"),
     ('{"title": "t", "position": 9223372036854775808}', "position"),
     ('{"title": "t", "position": ' + "9" * 5_000 + "}", "row"),
-    ('{"title": "t", "metadata": {"x": ' + "[" * 50_000 + "]" * 50_000 + "}}", "row"),
+    ('{"title": "t", "metadata": {"x": ' + "[" * 50_000 + "]" * 50_000 + "}}", DEEP),
     ("[" * 100_000, "row"),
     ('{"title": ' + "[" * 100_000, "row"),
     ('{"title": "t", "metadata": [1]}', "metadata"),
