@@ -16,7 +16,7 @@ from benchmarks.service.contenders import BUDGET_TOKENS, Contender, Taken, load_
 from benchmarks.service.recount import Recount
 from benchmarks.spaces import ENCODING, Filled, describe_givens
 from contextopt import engine
-from contextopt.assemblies.assemble import assemble_space, config_in_force
+from contextopt.assemblies.assemble import assemble_space, resolve_config
 from contextopt.assemblies.candidates import load_candidates, load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
@@ -175,7 +175,7 @@ def _time_steps(filled: Filled, now: datetime) -> tuple[float, float, float, flo
     tokenizer = get_tokenizer(ENCODING)
     marks = [perf_counter()]
     space = load_space(filled.space.team_id, filled.slug)
-    config, _ = config_in_force(space, request)
+    config, _ = resolve_config(space, request)
     marks.append(perf_counter())
     found = load_candidates(space.id, config=config, now=now, tokenizer=tokenizer)
     marks.append(perf_counter())

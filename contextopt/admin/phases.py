@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from contextopt.admin.base import BaseAdmin, actor, become, check_input
 from contextopt.agents.inputs import PhaseNamed, ProfileIn
 from contextopt.agents.models import PHASE_SETTINGS
-from contextopt.agents.profiles import check_phase, profile_in_force, publish_profile
+from contextopt.agents.profiles import check_phase, load_active_profile, publish_profile
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.errors import ContextoptError
 from contextopt.inputs import read_digits
@@ -69,8 +69,8 @@ class PhaseProfileAdmin(BaseAdmin):
         if team_id is None:
             initial.pop("team", None)
             return initial
-        in_force = profile_in_force(team_id, phase)
-        carried = {name: getattr(in_force.value, name) for name in PHASE_SETTINGS} if in_force else {}
+        active = load_active_profile(team_id, phase)
+        carried = {name: getattr(active.value, name) for name in PHASE_SETTINGS} if active else {}
         return {**carried, **initial, "phase": phase}
 
     def has_change_permission(self, request: HttpRequest, obj: PhaseProfile | None = None) -> bool:

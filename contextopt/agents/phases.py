@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from contextopt.agents.profiles import profile_in_force
+from contextopt.agents.profiles import load_active_profile
 from contextopt.agents.tasks import check_task
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Kind
@@ -76,17 +76,17 @@ def filter_agent_context(
     """
     check_task(team_id, task_id)
     started = perf_counter()
-    in_force = profile_in_force(team_id, phase)
-    profiles = {} if in_force is None else {phase: in_force.value}
+    active = load_active_profile(team_id, phase)
+    profiles = {} if active is None else {phase: active.value}
     outcome = filter_phase(context, phase, profiles, counter)
-    config = {**in_force.value.to_json(), "version": in_force.version} if in_force else {}
+    config = {**active.value.to_json(), "version": active.version} if active else {}
     saving = saving_of(context, outcome, config, counter, (perf_counter() - started) * 1_000)
     saving = replace(saving, model=model, task_id=task_id)
     assembly = log_saving(team_id=team_id, saving=saving, actor=actor) if store else None
     result = FilterResult(
         id=assembly.pk if assembly else None,
         outcome=outcome,
-        profile_version=in_force.version if in_force else None,
+        profile_version=active.version if active else None,
         certificate=saving.certificate(),
         text=saving.text,
     )

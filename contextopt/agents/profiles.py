@@ -20,27 +20,27 @@ PHASES_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileInForce:
+class ActiveProfile:
     """A phase's settings. `version` is None for a default that the team has not changed."""
 
     value: ProfileValue
     version: int | None
 
 
-def profile_in_force(team_id: int, phase: str) -> ProfileInForce | None:
+def load_active_profile(team_id: int, phase: str) -> ActiveProfile | None:
     """Return the team's active profile of the phase, or else the default; None for an unknown phase."""
     stored = PhaseProfile.objects.active().filter(team_id=team_id, phase=phase).first()
     if stored is not None:
-        return ProfileInForce(stored.to_value(), stored.version)
+        return ActiveProfile(stored.to_value(), stored.version)
     default = DEFAULT_PROFILES.get(phase)
-    return None if default is None else ProfileInForce(default, None)
+    return None if default is None else ActiveProfile(default, None)
 
 
-def profiles_in_force(team_id: int) -> list[ProfileInForce]:
+def load_active_profiles(team_id: int) -> list[ActiveProfile]:
     """Return the profile of every phase known to the team: the defaults in order, then its own."""
-    found = {name: ProfileInForce(value, None) for name, value in DEFAULT_PROFILES.items()}
+    found = {name: ActiveProfile(value, None) for name, value in DEFAULT_PROFILES.items()}
     for stored in PhaseProfile.objects.active().filter(team_id=team_id).order_by("phase"):
-        found[stored.phase] = ProfileInForce(stored.to_value(), stored.version)
+        found[stored.phase] = ActiveProfile(stored.to_value(), stored.version)
     return list(found.values())
 
 
@@ -91,7 +91,7 @@ def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
         InvalidInput: a setting is not given, and there is no profile to carry it over from.
         Conflict: the team has as many phases as it may.
     """
-    if profile_in_force(team_id, phase) is not None:
+    if load_active_profile(team_id, phase) is not None:
         return
     rule = "is required: the phase has no profile to take it from"
     missing = [FieldProblem(name, rule) for name in PHASE_SETTINGS if name not in given]

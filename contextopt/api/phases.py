@@ -11,10 +11,10 @@ from pydantic import Field
 from contextopt.agents.inputs import FilterIn, Phase, ProfileIn
 from contextopt.agents.phases import filter_agent_context
 from contextopt.agents.profiles import (
-    ProfileInForce,
+    ActiveProfile,
     activate_profile,
     find_profile,
-    profiles_in_force,
+    load_active_profiles,
     publish_profile,
 )
 from contextopt.api.assemblies import CertificateOut
@@ -33,7 +33,7 @@ BY_VERSION = by_number("profile", "version")
 Version = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
-class ProfileInForceOut(TypedDict):
+class ActiveProfileOut(TypedDict):
     """A phase's active settings. `version` is null for a built-in profile that the team has not changed."""
 
     phase: str
@@ -43,7 +43,7 @@ class ProfileInForceOut(TypedDict):
 
 
 class PhasesOut(TypedDict):
-    items: list[ProfileInForceOut]
+    items: list[ActiveProfileOut]
 
 
 class ProfileOut(TypedDict):
@@ -109,7 +109,7 @@ class FilterOut(TypedDict):
 _PROFILE = tuple(ProfileOut.__annotations__)
 
 
-def in_force_json(profile: ProfileInForce) -> dict[str, Any]:
+def active_profile_json(profile: ActiveProfile) -> dict[str, Any]:
     return {**profile.value.to_json(), "version": profile.version}
 
 
@@ -139,8 +139,8 @@ def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> H
 @router.get("/phases", auth=READ, response=PhasesOut, summary="List phases")
 def list_phases(request: ApiRequest) -> HttpResponse:
     """Returns the active profiles: the six built-in ones, replaced or extended by the team's own."""
-    found = profiles_in_force(request.auth.team_id)
-    return reply({"items": [in_force_json(profile) for profile in found]})
+    found = load_active_profiles(request.auth.team_id)
+    return reply({"items": [active_profile_json(profile) for profile in found]})
 
 
 @router.get(

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from django.utils import timezone
 
 from contextopt import engine
-from contextopt.assemblies.candidates import Candidates, SpaceInForce, load_candidates, load_space
+from contextopt.assemblies.candidates import Candidates, ConfiguredSpace, load_candidates, load_space
 from contextopt.assemblies.givens import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
@@ -64,7 +64,7 @@ REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3
 class UndecidedContext:
     """A context whose candidates are still to be found."""
 
-    space: SpaceInForce
+    space: ConfiguredSpace
     config: ContextConfig
     question: PreparedQuery | None
     as_of: datetime
@@ -194,7 +194,7 @@ def decide_space(
     space = load_space(team_id, request.space)
     if settings:
         space = replace(space, settings={**space.settings, **settings})
-    config, overrides = config_in_force(space, request)
+    config, overrides = resolve_config(space, request)
     with loading():
         tokenizer = get_tokenizer(config.encoding)
     sizes = part_sizes(request, tokenizer)
@@ -226,7 +226,7 @@ def decide_space(
     return DecidedContext(result, occasion, found)
 
 
-def _place(space: SpaceInForce, request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
+def _place(space: ConfiguredSpace, request: AssemblyIn, config: ContextConfig, tokenizer: Tokenizer) -> Place:
     bound = request.carried_tokens
     if bound is None:
         bound = CARRIED_TIMES * config.context_share(config.stage)
@@ -237,7 +237,7 @@ def _place(space: SpaceInForce, request: AssemblyIn, config: ContextConfig, toke
     return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
 
 
-def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
+def resolve_config(space: ConfiguredSpace, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
     """Return the engine's config, and the settings that the request overrides, as JSON."""
     given = {name: getattr(request, name) for name in OVERRIDES if getattr(request, name) is not None}
     names = _setting_names(request)
@@ -245,7 +245,7 @@ def config_in_force(space: SpaceInForce, request: AssemblyIn) -> tuple[ContextCo
     if not request.asks:
         # Notes are rendered only for a question; without one, records appear as their summaries.
         changes = {name: value for name, value in changes.items() if name not in QUESTION_ONLY}
-    config = ContextConfig(stage=request.stage_in_force, **{**space.settings, **changes})
+    config = ContextConfig(stage=request.effective_stage, **{**space.settings, **changes})
     if request.window_share is not None:
         tokens = _within_model(config, request.model, request.window_share)
         config = config.replace(**{names.get("context_tokens", "context_tokens"): tokens})

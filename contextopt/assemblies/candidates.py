@@ -29,7 +29,7 @@ HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceInForce:
+class ConfiguredSpace:
     """A space with its active settings, read by one statement."""
 
     id: int
@@ -75,7 +75,7 @@ SELECT s.id, s.slug, s.name, s.description, s.categories, t.time_zone, c.id, c.v
 """
 
 
-def load_space(team_id: int, slug: str) -> SpaceInForce:
+def load_space(team_id: int, slug: str) -> ConfiguredSpace:
     """Read a space of the team with its active settings.
 
     Raises:
@@ -87,7 +87,7 @@ def load_space(team_id: int, slug: str) -> SpaceInForce:
     if row is None:
         raise NotFound(f"There is no space {slug!r}.")
     space_id, slug, name, description, categories, time_zone, config_id, version, *settings = row
-    return SpaceInForce(
+    return ConfiguredSpace(
         id=space_id,
         slug=slug,
         name=name,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import to_json
 
-from contextopt.assemblies.candidates import Candidates, SpaceInForce
+from contextopt.assemblies.candidates import Candidates, ConfiguredSpace
 from contextopt.engine import FilterCounts, Query, RecordSummary, Relevance
 from contextopt.engine.placement.sight import NOTHING, Sight
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, PART_SCALE
@@ -79,7 +79,7 @@ class Givens:
     sight: Sight = NOTHING
 
 
-def pack_givens(space: SpaceInForce, found: Candidates, sight: Sight = NOTHING) -> bytes:
+def pack_givens(space: ConfiguredSpace, found: Candidates, sight: Sight = NOTHING) -> bytes:
     """Return the engine's inputs in a compact binary format.
 
     Parts of relevance are stored in whole millionths, as the engine rounds them.

@@ -62,14 +62,14 @@ class PromptIn(Input):
     carried_tokens: Annotated[int, Field(ge=0, le=MAX_TOTAL_TOKENS), NUMBER] | None = None
 
     @property
-    def stage_in_force(self) -> int:
+    def effective_stage(self) -> int:
         """The requested stage, or else 5 for a question and 4 without one."""
         return self.stage or (SEARCH_STAGE if self.query.strip() else SCORED_STAGE)
 
     @property
     def asks(self) -> bool:
         """Whether to rank by the question. Without one, stage 5 works as stage 4."""
-        return self.stage_in_force == SEARCH_STAGE and bool(self.query.strip())
+        return self.effective_stage == SEARCH_STAGE and bool(self.query.strip())
 
 
 class AssemblyIn(PromptIn):

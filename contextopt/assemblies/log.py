@@ -13,7 +13,7 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
-from contextopt.assemblies.candidates import SpaceInForce
+from contextopt.assemblies.candidates import ConfiguredSpace
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgers import pack_entries
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
@@ -81,7 +81,7 @@ class Occasion:
     """
 
     team_id: int
-    space: SpaceInForce
+    space: ConfiguredSpace
     config: ContextConfig
     request: AssemblyIn
     actor: str

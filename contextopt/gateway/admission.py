@@ -15,7 +15,7 @@ from typing import Literal
 
 import structlog
 
-from contextopt.assemblies.candidates import SpaceInForce, load_space
+from contextopt.assemblies.candidates import ConfiguredSpace, load_space
 from contextopt.errors import NotFound, TooManyAttempts, TooManyRequests
 from contextopt.gateway.models import GatewayPolicy, Reason
 from contextopt.gateway.policies import read_policy
@@ -59,7 +59,7 @@ class Admission:
     """A valid key with the space of the prompt, or the reason why there is none."""
 
     key: ApiKey
-    space: SpaceInForce | None
+    space: ConfiguredSpace | None
     policy: GatewayPolicy
     reason: Reason | NoReason = NONE
 

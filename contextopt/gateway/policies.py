@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from django.db import transaction
 from pydantic import Field
 
-from contextopt.assemblies.candidates import SpaceInForce
+from contextopt.assemblies.candidates import ConfiguredSpace
 from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.gateway.models import GatewayPolicy
 from contextopt.inputs import Input
@@ -28,7 +28,7 @@ class PolicyPatch(Input):
     history_tokens: Annotated[int, Field(ge=1, le=MAX_PART_TOKENS)] | None = None
 
 
-def read_policy(space: Space | SpaceInForce) -> GatewayPolicy:
+def read_policy(space: Space | ConfiguredSpace) -> GatewayPolicy:
     """Return the space's policy, or the defaults if it has none."""
     return GatewayPolicy.objects.filter(space=space.id).first() or GatewayPolicy(space_id=space.id)
 

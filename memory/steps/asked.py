@@ -6,7 +6,7 @@ from functools import cached_property
 from django.db.models import QuerySet
 
 from contextopt.agents.inputs import TaskIn
-from contextopt.agents.profiles import ProfileInForce, profile_in_force, profiles_in_force
+from contextopt.agents.profiles import ActiveProfile, load_active_profile, load_active_profiles
 from contextopt.agents.receivers import load_receiver_files
 from contextopt.agents.retries import PlannedAttempt, create_task, latest_retry, plan_attempt
 from contextopt.agents.tasks import find_task
@@ -29,7 +29,7 @@ class Asked:
     data: AgentStepIn
     actor: str
     counter: Counter
-    profile: ProfileInForce
+    profile: ActiveProfile
     task: Task
     repository_name: str
     repository: Repository | None
@@ -113,10 +113,10 @@ def read_request(team: Team, data: AgentStepIn, counter: Counter, actor: str) ->
     )
 
 
-def _find_profile(team: Team, phase: str) -> ProfileInForce:
-    profile = profile_in_force(team.pk, phase)
+def _find_profile(team: Team, phase: str) -> ActiveProfile:
+    profile = load_active_profile(team.pk, phase)
     if profile is None:
-        known = ", ".join(each.value.phase for each in profiles_in_force(team.pk))
+        known = ", ".join(each.value.phase for each in load_active_profiles(team.pk))
         raise InvalidInput.of("phase", f"there is no phase {phase!r:.80}; there are: {known}")
     return profile
 

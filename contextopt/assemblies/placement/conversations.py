@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from contextopt.assemblies.candidates import SpaceInForce
+from contextopt.assemblies.candidates import ConfiguredSpace
 from contextopt.assemblies.givens import unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
@@ -24,7 +24,7 @@ from contextopt.errors import InvalidInput, NotFound
 
 def load_conversation(
     team_id: int,
-    space: SpaceInForce,
+    space: ConfiguredSpace,
     request: AssemblyIn,
     tokenizer: Tokenizer,
     sizes: PartSizes,

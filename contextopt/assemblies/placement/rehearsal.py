@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
-from contextopt.assemblies.assemble import UndecidedContext, config_in_force
+from contextopt.assemblies.assemble import UndecidedContext, resolve_config
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.conversations import shared_prefix
@@ -106,7 +106,7 @@ def _load_turn(
     as_of = script.ended_at
     request = AssemblyIn(space=space.slug, query=asked.query, as_of=as_of, context_tokens=context_tokens)
     loaded = load_space(space.team_id, space.slug)
-    config, _ = config_in_force(loaded, request)
+    config, _ = resolve_config(loaded, request)
     context = UndecidedContext(loaded, config, prepare_query(asked.query), as_of, tokenizer)
     for found in context.reach_out():
         if not context.decide(found, NOTHING).wants_more_candidates:

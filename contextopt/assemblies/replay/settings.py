@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from contextopt.assemblies.assemble import config_in_force
+from contextopt.assemblies.assemble import resolve_config
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.replay.inputs import ReplayIn
@@ -45,7 +45,7 @@ def _config_of(material: Material, version: int) -> ContextConfig:
         raise Conflict("An older version logged the request, and this one does not accept it.") from error
     settings = {name: getattr(stored, name) for name in SETTINGS}
     under_version = replace(load_space(space.team_id, space.slug), settings=settings)
-    return config_in_force(under_version, request)[0]
+    return resolve_config(under_version, request)[0]
 
 
 def differ(one: ContextConfig, other: ContextConfig, names: tuple[str, ...]) -> bool:

@@ -93,7 +93,7 @@ class Command(AnsweringCommand):
 
     def _prepare(self, space: Space, request: AssemblyIn) -> None:
         """Make newly imported records searchable, once and only if there is a question."""
-        if request.stage_in_force == SEARCH_STAGE and not self._is_searchable:
+        if request.effective_stage == SEARCH_STAGE and not self._is_searchable:
             make_searchable(self.stderr, SEARCHABLE, space.pk)
             self._is_searchable = True
 

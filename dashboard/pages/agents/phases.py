@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from pydantic import ValidationError
 
 from contextopt.agents.inputs import PhaseNamed
-from contextopt.agents.profiles import activate_profile, profile_in_force, publish_profile
+from contextopt.agents.profiles import activate_profile, load_active_profile, publish_profile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.models import Assembly, Kind, PhaseProfile, Role
 from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
@@ -122,21 +122,21 @@ def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
 def phase(request: TeamRequest) -> HttpResponse:
     """Show a phase's settings; a POST publishes the next version, and creates the phase if it is new."""
     name = _phase_name(request.GET.get("phase", next(iter(DEFAULT_PROFILES))))
-    in_force = profile_in_force(request.team.pk, name)
-    initial = in_force.value.to_json() if in_force else {}
+    active = load_active_profile(request.team.pk, name)
+    initial = active.value.to_json() if active else {}
     if request.method == "GET":
         return _render(request, name, ProfileForm(initial=initial))
     require_role(request, Role.EDITOR)
     form = ProfileForm(request.POST, initial=initial)
     if not form.is_valid():
         return _render(request, name, form, status=422)
-    if in_force and not set(form.changed_data) & {"budget_tokens", "fields"}:
+    if active and not set(form.changed_data) & {"budget_tokens", "fields"}:
         messages.info(request, "Nothing was changed.")
         return redirect(_address(name))
     profile = _publish(request, name, form)
     if profile is None:
         return _render(request, name, form, status=422)
-    _announce(request, name, profile.version, before=in_force.version if in_force else None)
+    _announce(request, name, profile.version, before=active.version if active else None)
     return redirect(_address(name))
 
 
@@ -164,10 +164,10 @@ def phase_activate(request: TeamRequest, version: int) -> HttpResponse:
     """Publish an earlier version of the phase in the query string."""
     require_role(request, Role.EDITOR)
     name = _phase_name(request.GET.get("phase", ""))
-    in_force = profile_in_force(request.team.pk, name)
+    active = load_active_profile(request.team.pk, name)
     with as_404():
         activate_profile(team=request.team, phase=name, version=version, actor=request.actor)
-    _announce(request, name, version, before=in_force.version if in_force else None)
+    _announce(request, name, version, before=active.version if active else None)
     return redirect(_address(name))
 
 

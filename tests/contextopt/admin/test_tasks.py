@@ -19,7 +19,7 @@ class TestPhaseProfile:
         assert (active.version, active.budget_tokens, active.fields) == (2, 8_000, ["tree", "files"])
         assert active.created_by == "user:root"
 
-    def test_form_begins_with_what_is_in_force(self, root, team):
+    def test_form_begins_with_the_active_settings(self, root, team):
         for address in ({"team": team.pk, "phase": "diagnosis"}, {"team": "x" * 30}, {"phase": "\x00"}):
             response = root.get(page(PhaseProfile, "add"), address)
             assert response.status_code == 200

@@ -8,8 +8,8 @@ from contextopt.agents.profiles import (
     PHASES_MAX,
     activate_profile,
     find_profile,
-    profile_in_force,
-    profiles_in_force,
+    load_active_profile,
+    load_active_profiles,
 )
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
@@ -150,13 +150,13 @@ def test_a_filtering_takes_five_statements(team: Team, django_assert_num_queries
 
 class TestProfiles:
     def test_defaults_until_one_is_published(self, team: Team, other_team: Team) -> None:
-        assert {found.value.phase: found.value for found in profiles_in_force(team.pk)} == DEFAULT_PROFILES
+        assert {found.value.phase: found.value for found in load_active_profiles(team.pk)} == DEFAULT_PROFILES
         publish(team, budget_tokens=9_000)
-        found = profile_in_force(team.pk, "building")
+        found = load_active_profile(team.pk, "building")
         assert (found.version, found.value.budget_tokens) == (1, 9_000)
         assert found.value.fields == DEFAULT_PROFILES["building"].fields
-        assert profile_in_force(other_team.pk, "building").version is None
-        assert len(profiles_in_force(team.pk)) == 6
+        assert load_active_profile(other_team.pk, "building").version is None
+        assert len(load_active_profiles(team.pk)) == 6
 
     def test_a_version_carries_over_what_is_not_given(self, team: Team) -> None:
         publish(team, budget_tokens=9_000)
@@ -185,7 +185,7 @@ class TestProfiles:
         publish(team, budget_tokens=9_000)
         publish(team, budget_tokens=8_000)
         assert activate_profile(team=team, phase="building", version=1).is_active
-        assert profile_in_force(team.pk, "building").value.budget_tokens == 9_000
+        assert load_active_profile(team.pk, "building").value.budget_tokens == 9_000
         assert publish(team).version == 3
         with pytest.raises(NotFound):
             find_profile(team.pk, "building", 9)

@@ -134,7 +134,7 @@ def test_a_phase_that_cannot_be_named(api, phase):
     assert fields_of(response) == {"phase"}
 
 
-def test_phases_in_force(api, team, django_assert_num_queries):
+def test_active_profiles(api, team, django_assert_num_queries):
     factories.make_profile(team, "security", budget_tokens=10, fields=["docs"])
     factories.make_profile(team, budget_tokens=9_000)
     api.get("/me")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt import engine
-from contextopt.assemblies.candidates import Candidates, SpaceInForce
+from contextopt.assemblies.candidates import Candidates, ConfiguredSpace
 from contextopt.assemblies.givens import FORMAT, GivenRecord, pack_givens, unpack_givens
 from contextopt.assemblies.purge import purge_record
 from contextopt.engine import FilterCounts, Query, RecordDetail, RecordSummary, Relevance
@@ -34,9 +34,9 @@ def relevances(draw: st.DrawFn) -> Relevance:
 
 
 @st.composite
-def spaces(draw: st.DrawFn) -> SpaceInForce:
+def spaces(draw: st.DrawFn) -> ConfiguredSpace:
     words = st.text(max_size=30)
-    return SpaceInForce(
+    return ConfiguredSpace(
         id=1, slug="s", name=draw(words), description=draw(words),
         categories=tuple(draw(st.lists(words, max_size=4))), time_zone="UTC", config_id=1, config_version=1,
         settings={},
@@ -88,7 +88,7 @@ def key(record: RecordSummary) -> tuple[int, int, int]:
 
 
 @given(spaces(), candidates())
-def test_packed_givens_are_read_back(space: SpaceInForce, found: Candidates) -> None:
+def test_packed_givens_are_read_back(space: ConfiguredSpace, found: Candidates) -> None:
     """A record read in two states appears twice: as a candidate, and as one of the last by date."""
     packed = pack_givens(space, found)
     assert packed[0] == FORMAT
@@ -104,7 +104,7 @@ def test_packed_givens_are_read_back(space: SpaceInForce, found: Candidates) -> 
 
 def packed_parts(relevance: Relevance) -> bytes:
     query = Query(frozenset(), {7: relevance}, {})
-    space = SpaceInForce(1, "s", "", "", (), "UTC", 1, 1, {})
+    space = ConfiguredSpace(1, "s", "", "", (), "UTC", 1, 1, {})
     return pack_givens(space, Candidates((summary(7),), (), FilterCounts(1), query))
 
 

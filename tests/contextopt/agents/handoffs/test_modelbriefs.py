@@ -85,9 +85,7 @@ def test_findings_are_fenced_data_and_the_critical_ones_stay_out(llm: ModelServe
         ),
     ],
 )
-def test_what_fails_leaves_the_extract_in_force(
-    llm: ModelServer, task: Task, reply: Reply, note: str
-) -> None:
+def test_a_failure_leaves_the_extract_active(llm: ModelServer, task: Task, reply: Reply, note: str) -> None:
     llm.script.append(reply)
     compression = written(task)
     assert (compression.brief_state, compression.brief) == ("refused", compression.extract)

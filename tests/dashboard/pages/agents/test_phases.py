@@ -277,7 +277,7 @@ def test_a_name_that_no_phase_can_have(name: str, editor_client: Client, team: T
     assert editor_client.get(f"{PROFILE}?{urlencode({'phase': name})}").status_code == 404
 
 
-def test_an_earlier_version_is_put_in_force_again(editor_client: Client, team: Team) -> None:
+def test_an_earlier_version_is_activated_again(editor_client: Client, team: Team) -> None:
     factories.make_profile(team, "building", budget_tokens=1)
     factories.make_profile(team, "building", budget_tokens=2)
     addresses = {

@@ -85,7 +85,7 @@ def test_without_agents_there_is_no_card_of_theirs(owner_client: Client, logged:
     assert "saving-agents" in html_of(owner_client, "/")
 
 
-def test_each_filter_in_force_is_a_chip_that_takes_it_away(owner_client: Client, logged: Space) -> None:
+def test_each_active_filter_is_a_chip_that_removes_it(owner_client: Client, logged: Space) -> None:
     log_row(logged, NOW - timedelta(minutes=1), model="<b>gpt</b>")
     html = squeezed(html_of(owner_client, "/?range=7d&space=support&model=%3Cb%3Egpt%3C/b%3E"))
     assert "Space: <strong>Support notes</strong>" in html

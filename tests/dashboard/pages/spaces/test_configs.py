@@ -22,7 +22,7 @@ def fields_of(space: Space, **changes: object) -> dict[str, Any]:
     return {name: value for name, value in {**values, **changes}.items() if value is not None}
 
 
-def test_the_settings_in_force_are_shown(teammate_client: Client, space: Space) -> None:
+def test_the_active_settings_are_shown(teammate_client: Client, space: Space) -> None:
     html = teammate_client.get(URL).content.decode()
     assert "4,800 tokens" in html
     assert "read-only" in html
@@ -83,7 +83,7 @@ def test_a_setting_out_of_bounds_names_its_field(
     assert space.configs.count() == 1
 
 
-def test_an_earlier_version_is_put_in_force_again(editor_client: Client, space: Space) -> None:
+def test_an_earlier_version_is_activated_again(editor_client: Client, space: Space) -> None:
     editor_client.post(URL, fields_of(space, max_records=5))
     html = editor_client.post(f"{URL}1/activate", follow=True).content.decode()
     assert "Version 1 of the settings published." in html
