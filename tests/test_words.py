@@ -178,7 +178,7 @@ def prose_files() -> Iterator[Path]:
 
 
 def is_stilted(sentence: str) -> bool:
-    """Tell whether a statement, not a question or a heading, begins so. "What if" is the name of a page."""
+    """Tell whether a statement begins with a stilted word. "What if" is the name of a page."""
     return bool(STILTED.match(sentence)) and sentence.endswith(".") and not sentence.startswith("What if")
 
 
@@ -199,7 +199,7 @@ def test_no_sentence_in_code_or_docs_begins_with_a_stilted_word() -> None:
 
 
 def test_no_visible_sentence_begins_with_a_stilted_word() -> None:
-    """A heading such as "What was sent" is a phrase; a sentence that begins so is inverted."""
+    """A heading may begin like "What was sent", but a sentence may not."""
     found = [
         (place, sentence.strip())
         for place, text in visible_texts()

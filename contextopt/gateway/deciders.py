@@ -82,7 +82,8 @@ class Decider:
                 pool = self._make()
                 done = pool.submit(_run, work, args)
                 self._pool = pool
-        except Exception as error:  # Otherwise its caller waits forever.
+        # The process that forks others died, or the system has no room for one more process or thread.
+        except (OSError, EOFError, RuntimeError) as error:
             future.set_exception(BrokenProcessPool(str(error)))
         else:
             done.add_done_callback(partial(_pass_on, future))

@@ -30,7 +30,7 @@ AGO = timedelta(hours=26)
 
 
 class Journey:
-    """A task in progress. Each step is given its time in minutes after the start; `date` sets it."""
+    """A task in progress. The methods take the time of their step in minutes after the start."""
 
     def __init__(self, stage: Stage) -> None:
         self.team, self.begun = stage.team, stage.now - AGO

@@ -36,7 +36,7 @@ KEPT_SHARES = (0.5,)
 AUTO_SHARES = (0.75, 0.5)
 """The shares of the bound that `auto` compares, besides keeping all blocks and none."""
 READS_AHEAD = 1.5
-"""How many more times `auto` expects the blocks to be read. Measured on dialogues: 1 costs more over 15
+"""The number of further prompts that `auto` expects to read the blocks. On dialogues, 1 costs more over 15
 turns, and 2 over 5 turns.
 """
 
