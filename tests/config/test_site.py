@@ -1,7 +1,9 @@
 """The application as the server runs it: pages, bodies and long exports."""
 
+import asyncio
 import csv
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ from asgiref.testing import ApplicationCommunicator
 from django.test import Client
 
 from config.asgi import application
-from config.site import BLOCK_BYTES, BODY_MAX_BYTES, EXPORTS_AT_ONCE, REQUESTS_AT_ONCE
+from config.site import BLOCK_BYTES, BODY_MAX_BYTES, EXPORTS_AT_ONCE, REQUESTS_AT_ONCE, Site
+from contextopt.asgi import Scope as AsgiScope
 from contextopt.models import Assembly, Role, Scope, Space, Team
 from tests import factories
 from tests.concurrency import in_own_loop
@@ -30,13 +33,17 @@ def space(team: Team) -> Space:
 
 def call(path: str, method: str = "GET", **extra: str) -> ApplicationCommunicator:
     """Begin a request. Its body is sent by the caller."""
+    return ApplicationCommunicator(application, describe(path, method, **extra))
+
+
+def describe(path: str, method: str = "GET", **extra: str) -> AsgiScope:
+    """Return the scope of a request."""
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     headers += [(name.replace("_", "-").encode(), value.encode()) for name, value in extra.items()]
-    scope = {
+    return {
         "type": "http", "method": method, "path": path, "query_string": b"", "headers": headers,
         "scheme": "http", "server": ("localhost", 80), "client": ("127.0.0.1", 1),
     }  # fmt: skip
-    return ApplicationCommunicator(application, scope)
 
 
 async def send(page: ApplicationCommunicator, body: bytes, *, more: bool = False) -> None:
@@ -140,6 +147,36 @@ def test_exports_that_nobody_reads_to_the_end_make_room(cookie: str) -> None:
 
     status, parts = in_own_loop(story())
     assert (status, len(b"".join(parts).splitlines())) == (200, ROWS + 1)
+
+
+def test_exports_that_nobody_reads_delay_no_file(cookie: str, settings: Any) -> None:
+    settings.WHITENOISE_USE_FINDERS = True
+    site = Site()
+
+    async def story() -> tuple[int, list[bytes]]:
+        stuck, is_read = asyncio.Semaphore(0), asyncio.Event()
+
+        async def send_slowly(message: Mapping[str, Any]) -> None:
+            if message["type"] == "http.response.body":
+                stuck.release()
+                await is_read.wait()
+
+        async with asyncio.TaskGroup() as exports:
+            for _ in range(EXPORTS_AT_ONCE):
+                asked = asyncio.Queue[Mapping[str, Any]]()
+                asked.put_nowait({"type": "http.request"})
+                scope = describe("/assemblies.csv", cookie=cookie)
+                exports.create_task(site(scope, asked.get, send_slowly))
+                await stuck.acquire()
+            file = ApplicationCommunicator(site, describe("/static/css/app.css"))
+            await send(file, b"")
+            answer = await read(file)
+            is_read.set()
+        return answer
+
+    status, parts = in_own_loop(story())
+    assert status == 200
+    assert b"".join(parts)
 
 
 def test_a_short_page_is_whole(transactional_db: None) -> None:
