@@ -23,7 +23,7 @@ from contextopt.assemblies.modelwindows import model_window
 from contextopt.assemblies.placement.conversations import load_conversation, shared_prefix
 from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices
 from contextopt.assemblies.questions import load_for_question
-from contextopt.assemblies.results import AssemblyResult
+from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
@@ -218,6 +218,7 @@ def decide_space(
         config_version=space.config_version,
         overrides=overrides,
         outcome=outcome,
+        entries=entries_json(outcome.ledger),
         assembly_ms=(work_seconds() - started) * 1_000,
         warnings=warnings,
         placed=placed,

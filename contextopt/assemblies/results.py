@@ -1,6 +1,6 @@
 """The result of an assembly, and its JSON form for the API and commands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -24,6 +24,7 @@ class AssemblyResult:
     config_version: int
     overrides: dict[str, Any]
     outcome: Assembled
+    entries: tuple[EntryJson, ...]
     assembly_ms: float
     placed: Placed
     warnings: tuple[ContextWarning, ...] = ()
@@ -59,10 +60,6 @@ class AssemblyResult:
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
         return self.outcome.ledger
-
-    @property
-    def entries(self) -> tuple[EntryJson, ...]:
-        return tuple(map(entry_json, self.ledger))
 
     def baselines(self) -> list[dict[str, Any]]:
         """Return the baselines with what they save. `saved` is None if the saving doesn't count."""
@@ -132,7 +129,11 @@ def split_lines(text: str, order: Sequence[int]) -> dict[int, str]:
     return {record_id: f"{line}\n" for record_id, line in zip(order, lines, strict=True)}
 
 
-def entry_json(entry: LedgerEntry) -> EntryJson:
+def entries_json(ledger: Iterable[LedgerEntry]) -> tuple[EntryJson, ...]:
+    return tuple(map(_entry_json, ledger))
+
+
+def _entry_json(entry: LedgerEntry) -> EntryJson:
     return {
         "id": entry.id,
         "source": entry.source,

@@ -12,7 +12,7 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, load_material
 from contextopt.assemblies.replay.reach import Reached, decide_under
 from contextopt.assemblies.replay.settings import settings_for
-from contextopt.assemblies.results import AssemblyResult
+from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement
@@ -140,6 +140,7 @@ def _result(
         config_version=version or (assembly.config.version if assembly.config else 0),
         overrides=assembly.payload.config.get("overrides", {}),
         outcome=reached.outcome,
+        entries=entries_json(reached.outcome.ledger),
         assembly_ms=replay_ms,
         warnings=tuple(_warnings(material, config, reached)),
         placed=_placed(material, reached.outcome),
