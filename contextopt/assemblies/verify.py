@@ -102,10 +102,10 @@ def _from_warnings(payload: AssemblyPayload) -> Iterator[Figure]:
 
 
 def _from_rule(payload: AssemblyPayload) -> Iterator[Figure]:
-    """Compute from the payload alone whether the saving counts. Other figures check the tokens."""
+    """Compute from the payload whether a sent context saves. Other figures check the tokens."""
     before, after = payload.assembly.tokens_before, payload.assembly.tokens_after
     codes = {found.code for found in read_warnings(payload.ledger.get("warnings", ()))}
-    counts = not _lacks_content(payload) and not codes & INSUFFICIENT
+    counts = payload.assembly.is_sent and not _lacks_content(payload) and not codes & INSUFFICIENT
     yield "tokens_saved", before - after if before is not None and counts else None
 
 

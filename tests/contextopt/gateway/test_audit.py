@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from contextopt.assemblies.replay.replay import replay_assembly
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.models import ApiKey, Assembly, GatewayPolicy, Scope
 from contextopt.people.ways import Way
 from tests import factories
@@ -58,6 +59,7 @@ def test_logged_after_the_answer(caller: Caller, upstream: Upstream, path: str) 
     assert row.context_tokens == row.assembly.tokens_after > 0
     assert "Queue stuck after deploy" in row.assembly.payload.text
     assert (row.assembly.is_sent, row.assembly.tokens_saved) == (False, None)
+    assert verify_assembly(row.assembly.payload) == []
     assert (row.question, row.answer) == ("", "")
     assert list(ApiKey.objects.get().ways) == [Way.GATEWAY]
 
