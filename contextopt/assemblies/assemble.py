@@ -208,7 +208,9 @@ def decide_space(
         if not placed.outcome.wants_more_candidates:
             break
     outcome = placed.outcome
-    emptiness = Emptiness(space.id, space.to_value(()), asked, as_of, tokenizer, outcome)
+    emptiness = Emptiness(
+        space.id, space.to_value(()), asked, as_of, tokenizer, outcome, request.model, request.window_share
+    )
     warnings = (*found.warnings, *emptiness.warnings())
     result = AssemblyResult(
         id=None,

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from django.db import connection
 
+from contextopt.assemblies.modelwindows import model_window
 from contextopt.engine import Assembled, ContextConfig, SpaceContext
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, MAX_PART_TOKENS, SEARCH_STAGE
@@ -33,6 +35,8 @@ ALL_RECORDS = Remedy("question_window_days", "all", "Include all records")
 WAITING_COUNTED = 10_000
 # Suggested budgets are multiples of this many tokens.
 STEP_TOKENS = 100
+# Suggested shares of a model's window are multiples of one part in so many.
+SHARE_STEPS = 1_000
 
 
 def nothing_relevant(
@@ -68,7 +72,10 @@ def records_not_embedded(waiting: int) -> ContextWarning:
 
 @dataclass(frozen=True, slots=True)
 class Emptiness:
-    """Explains why an assembly holds no record."""
+    """Explains why an assembly holds no record.
+
+    `window_share` is the share of the window of `model` that the request limits the context to.
+    """
 
     space_id: int
     space: SpaceContext
@@ -76,6 +83,8 @@ class Emptiness:
     as_of: datetime
     tokenizer: Tokenizer
     outcome: Assembled
+    model: str = ""
+    window_share: Decimal | None = None
 
     def warnings(self) -> Iterator[ContextWarning]:
         """Yield the reason why the context holds no record. Yield nothing if it holds one, the space has
@@ -165,9 +174,28 @@ class Emptiness:
         name = "stage3_context_tokens" if stage == LAST_RECORDS_STAGE else "context_tokens"
         # Without a fixed total, the excess is taken from the raised share too.
         tokens = _rounded_up(needed + (excess if config.total_tokens is None else 0))
+        if self._is_limited_by_window():
+            return self._larger_share(tokens)
         if tokens > MAX_PART_TOKENS:
             return None
         return Remedy(name, tokens, f"Raise the context budget to {tokens:,} tokens")
+
+    def _is_limited_by_window(self) -> bool:
+        if self.window_share is None:
+            return False
+        return self.config.context_share(self.config.stage) == int(
+            model_window(self.model) * self.window_share
+        )
+
+    def _larger_share(self, tokens: int) -> Remedy | None:
+        """Return the share of the model's window that has room for this many tokens, if it has."""
+        steps = -(-tokens * SHARE_STEPS // model_window(self.model))
+        if steps > SHARE_STEPS:
+            return None
+        share = Decimal(steps) / SHARE_STEPS
+        return Remedy(
+            "window_share", str(share), f"Raise the share of the model's window to {share * 100:.1f} %"
+        )
 
     def _nearest_dates(self) -> tuple[datetime | None, datetime | None]:
         """Return the date of the newest record before the window, and of the first one after it."""

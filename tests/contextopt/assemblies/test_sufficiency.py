@@ -136,6 +136,30 @@ def test_a_budget_without_room_names_one_that_suffices(space: Space, stage: int)
     assert apply(space, warning.remedy, **settings).stats.records_included == 1
 
 
+@pytest.mark.parametrize("stage", [3, 4, 5])
+def test_a_share_without_room_names_one_that_suffices(space: Space, stage: int) -> None:
+    make_record(space, notes="word " * 300)
+    settings = {
+        "stage": stage,
+        "query": "queue" if stage == 5 else "",
+        "model": "gpt-4",
+        "window_share": "0.001",
+    }
+    remedy = make_assembly(space, **settings).warnings[-1].remedy
+    assert remedy is not None
+    assert remedy.label == "Raise the share of the model's window to 1.3 %"
+    assert apply(space, remedy, **settings).stats.records_included == 1
+
+
+def test_a_small_budget_is_raised_before_a_large_share(space: Space) -> None:
+    make_record(space)
+    settings = {"context_tokens": 5, "model": "gpt-4", "window_share": "0.5"}
+    warning = only_warning(make_assembly(space, **settings))
+    assert warning.remedy is not None
+    assert warning.remedy.setting == "context_tokens"
+    assert apply(space, warning.remedy, **settings).stats.records_included == 1
+
+
 def test_a_long_system_prompt_leaves_a_total_to_raise(space: Space) -> None:
     make_record(space)
     settings = {"system_tokens": 2_790}
