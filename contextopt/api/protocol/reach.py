@@ -19,6 +19,8 @@ from contextopt.errors import NotFound
 from contextopt.models import ApiKey, Assembly, Conversation, Message, Record
 
 NEEDS_SPACE = "is required for a key that is limited to spaces"
+# Nouns for parameters whose names do not say them.
+NOUNS = {"slug": "space", "set_id": "question set"}
 
 type View = Callable[..., HttpResponse]
 type Check = Callable[[ApiKey, Any], bool]
@@ -51,7 +53,8 @@ def confine(view: View) -> View:
                 raise AuthorizationError(message=refusal(key))
             for name, value in _asked(kwargs, checks):
                 if not checks[name](key, value):
-                    raise NotFound(f"There is no {name.removesuffix('_id').replace('_', ' ')} {value!r}.")
+                    noun = NOUNS.get(name) or name.removesuffix("_id").replace("_", " ")
+                    raise NotFound(f"There is no {noun} {value!r}.")
         return view(request, *args, **kwargs)
 
     return wrapped
