@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.errors import InvalidInput
@@ -40,6 +40,17 @@ class ConversationFileIn(Input):
     name: Name = CONVERSATION
     records: Annotated[list[DatedRecordIn], Field(min_length=1)]
     turns: Annotated[list[QuestionIn], Field(min_length=1)]
+
+    @field_validator("turns")
+    @classmethod
+    def check_expected(cls, turns: list[QuestionIn], info: ValidationInfo) -> list[QuestionIn]:
+        if "records" not in info.data:
+            return turns
+        known = {record.external_id for record in info.data["records"] if record.external_id}
+        for expected in (name for turn in turns for name in turn.expected):
+            if expected not in known:
+                raise ValueError(f"no record has the external ID {expected[:80]!r}, which a turn expects")
+        return turns
 
 
 @dataclass(frozen=True, slots=True)

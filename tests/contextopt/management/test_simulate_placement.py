@@ -130,6 +130,19 @@ def test_the_api_gives_the_same(team: Team, tmp_path: Path, capsys: pytest.Captu
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "context_tokens")
 
 
+@pytest.mark.parametrize("expected", ["25", "", "log:1"])
+def test_an_expected_record_that_is_missing(team: Team, tmp_path: Path, expected: str) -> None:
+    body = conversation()
+    body["turns"][3]["expected"] = ["1", expected]
+    refused = make_caller(team).post("/placement-simulations", body)
+    problem = f"no record has the external ID {expected!r}, which a turn expects"
+    assert (refused.status_code, refused.json()["detail"]) == (422, f"turns: {problem}")
+    path = tmp_path / "conversation.json"
+    path.write_text(json.dumps(body))
+    with pytest.raises(CommandError, match=problem):
+        call_command("simulate_placement", str(path))
+
+
 @pytest.mark.parametrize("name", ["two\nlines", "long" * 50, " "])
 def test_a_name_that_no_space_can_have(
     team: Team, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
