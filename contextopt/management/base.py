@@ -164,11 +164,15 @@ class ReportingCommand(BaseCommand):
         """Return the option that gives a field, if there is one. A fault of the whole input is the file's."""
         if field == WHOLE_INPUT:
             return "FILE"
-        option = option_name(field, {})
+        name, _, rest = field.partition(".")
+        # A longer path lies in a file.
+        if rest and not rest.isdecimal():
+            return field
+        option = option_name(name, {})
         if option in self.parser._option_string_actions:
             return option
         options = {action.dest: action.option_strings for action in self.parser._actions}
-        return next(iter(options.get(field.split(".")[0], ())), field)
+        return next(iter(options.get(name, ())), field)
 
     def _in_options(self, message: str) -> str:
         """Name the fields in a message by the options that give them. Quoted text is the caller's."""

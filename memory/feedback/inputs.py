@@ -50,7 +50,7 @@ class FeedbackIn(SubjectIn, OpinionIn):
     @model_validator(mode="after")
     def check_answer(self) -> Self:
         if self.answer and self.external_message_id is None:
-            raise ValueError("give answer with external_message_id, since other answers are known")
+            raise ValueError("give external_message_id with answer, which is stored under that id")
         return self
 
 

@@ -205,6 +205,13 @@ def test_a_file_without_a_conversation_is_refused(tmp_path: Path, content: str, 
         call_command("simulate_placement", str(path))
 
 
+def test_a_fault_in_the_file_is_not_called_an_option(tmp_path: Path) -> None:
+    path = tmp_path / "conversation.json"
+    path.write_text(json.dumps({**conversation(), "turns": [{"query": 5}]}))
+    with pytest.raises(CommandError, match=r"^turns\.0\.query: "):
+        call_command("simulate_placement", str(path))
+
+
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(CommandError, match=r"'/nowhere.json' does not exist"):
         call_command("simulate_placement", "/nowhere.json")
