@@ -76,12 +76,16 @@ def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
 
 
 def _vote(request: TeamRequest, subject: SubjectIn) -> VoteForm:
-    """Store, change or take back the visitor's vote; return the form, with errors if it was refused."""
+    """Store, change or take back the visitor's vote; return the form, with errors if it was refused.
+
+    A blank one after a withdrawal, which the form's input would refuse.
+    """
     form = VoteForm(request.POST)
     with as_404(), form.refusals("rating"):
         if form.is_withdrawal:
             withdraw_feedback(team=request.team, subject=subject, rater=request.actor)
-        elif form.is_valid():
+            return VoteForm()
+        if form.is_valid():
             give_feedback(team=request.team, subject=subject, opinion=form.value, rater=request.actor)
     return form
 

@@ -251,7 +251,9 @@ def test_a_vote_is_chosen_changed_and_taken_back(
         "down", "outdated", "From\nlast year", "user:olga"
     )  # fmt: skip
     assert "outdated" in page_of(owner_client, conversation)
-    assert 'aria-pressed="true"' not in click(rating="none")
+    html = click(rating="none")
+    assert 'aria-pressed="true"' not in html
+    assert 'role="alert"' not in html
     assert not Vote.objects.exists()
     assert "Select a valid choice" in click(rating="sideways")
     assert (
@@ -283,5 +285,7 @@ def test_the_inspector_shows_and_takes_feedback(
     assert html.count('aria-pressed="true"') == 1
     assert "Still true" in html.partition('class="said"')[2]
     assert Vote.objects.get().rating == "up"
+    response = owner_client.post(f"{url}vote", {"rating": "none"}, headers=HTMX)
+    assert 'role="alert"' not in response.content.decode()
     assert owner_client.post(f"{url}vote", {"rating": "none"}).headers["Location"] == url
     assert not Vote.objects.exists()
