@@ -357,7 +357,11 @@ document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
   };
 });
 document.addEventListener("htmx:afterSwap", () => {
-  if (document.activeElement === document.body) findFocused()?.focus({ preventScroll: true });
+  if (document.activeElement !== document.body) return;
+  const found = findFocused();
+  // An element that is folded away cannot be focused. Its summary can.
+  const summary = found?.closest("details:not([open])")?.querySelector("summary");
+  (summary ?? found)?.focus({ preventScroll: true });
 });
 
 /* A popover closes like a menu: on Escape, on a click outside, or when another one opens. */

@@ -102,6 +102,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     check_accessibility(page)
     first.get_by_role("button", name="Save").click()
     expect(first.locator(".why summary")).to_have_text("outdated")
+    expect(first.locator(".why summary")).to_be_focused()
     vote = Vote.objects.get()
     assert (vote.rating, vote.reason, vote.comment) == ("down", "outdated", "That was last year.")
     assert page.evaluate("window.stillHere")
@@ -132,6 +133,7 @@ def test_from_a_dead_endpoint_to_a_vote(
     down = page.locator(".turn").first.get_by_role("button", name=re.compile("^Downvote"))
     down.click()
     expect(down).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("alert")).to_have_count(0)
     assert not Vote.objects.exists()
 
 

@@ -68,6 +68,17 @@ def test_the_overview_keeps_the_focus(space: Space, open_page: Callable[..., Pag
     expect(page.locator("#tile-assemblies a")).to_be_focused()
 
 
+def test_a_chosen_filter_leaves_the_focus_on_its_menu(space: Space, open_page: Callable[..., Page]) -> None:
+    page = open_page(**DESK)
+    page.goto("/")
+    menu = page.locator("summary", has_text="+ Filter")
+    menu.press("Enter")
+    page.get_by_label("Stage", exact=True).focus()
+    page.get_by_label("Stage", exact=True).select_option("4")
+    expect(page.get_by_role("link", name="Stage: 4")).to_be_visible()
+    expect(menu).to_be_focused()
+
+
 def test_a_poll_does_not_interrupt_typing_a_decision(team: Team, open_page: Callable[..., Page]) -> None:
     task = factories.make_task(team)
     factories.make_finding(task, decision="open")
