@@ -62,10 +62,12 @@ def nothing_relevant(
 def records_not_embedded(waiting: int) -> ContextWarning:
     """Return the warning about records that the question could only match by words."""
     count = f"More than {WAITING_COUNTED:,}" if waiting > WAITING_COUNTED else f"{waiting:,}"
-    records = "record waits" if waiting == 1 else "records wait"
+    records, were, them = (
+        ("record waits", "it was", "it") if waiting == 1 else ("records wait", "they were", "them")
+    )
     message = (
-        f"{count} {records} to be embedded, so they were matched by words only. "
-        "The worker embeds them in the background."
+        f"{count} {records} to be embedded, so {were} matched by words only. "
+        f"The worker embeds {them} in the background."
     )
     return ContextWarning(NOT_EMBEDDED, message)
 

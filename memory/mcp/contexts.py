@@ -9,6 +9,7 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.fences import fence
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.wording import plural
 from contextopt.inputs import BIGINT_MAX
 from memory.mcp.answers import count_result
 from memory.mcp.callers import Caller
@@ -76,7 +77,7 @@ def describe(result: AssemblyResult, context_id: int | None, *, is_brief: bool =
 def _lines(result: AssemblyResult, context_id: int | None, *, is_brief: bool) -> Iterator[str]:
     stats = result.stats
     name = "Context (not logged: this key may only read)" if context_id is None else f"Context {context_id}"
-    yield f"{name}: {stats.records_included:,} of {stats.records_filtered:,} records."
+    yield f"{name}: {stats.records_included:,} of {plural(stats.records_filtered, 'record')}."
     for warning in result.warnings:
         yield f"Warning {warning.code}." if is_brief else _warn(warning)
     if stats.records_dropped and context_id is not None and not is_brief:

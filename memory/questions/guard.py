@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from contextopt.engine.wording import plural
 from contextopt.errors import BelowMinimum
 from contextopt.models import Space
 from contextopt.spaces.configs import settings_of
@@ -69,7 +70,7 @@ def _compare(question_set: QuestionSet, evaluation: Evaluation) -> str:
     recall = _percent(evaluation.recall or 0.0)
     return (
         f"Recall on the question set {question_set.name!r} would be {recall} over "
-        f"{evaluation.questions:,} questions, below its minimum of {_percent(minimum)}.{beside}"
+        f"{plural(evaluation.questions, 'question')}, below its minimum of {_percent(minimum)}.{beside}"
     )
 
 

@@ -172,7 +172,8 @@ class Command(ReportingCommand):
             return
         purged = plural(self.purged, "assembly has", "assemblies have")
         note = f" {purged} purged text, so only the stored numbers were checked." if self.purged else ""
-        self.stdout.write(f"{self._all_counted()} checked, {len(self.differences):,} figures differ.{note}")
+        differ = plural(len(self.differences), "figure differs", "figures differ")
+        self.stdout.write(f"{self._all_counted()} checked, {differ}.{note}")
         for item in self.differences:
             (subject, number), *_ = item.items()
             self.stdout.write(

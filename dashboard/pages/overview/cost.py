@@ -83,7 +83,7 @@ def build_cost(now: Figures, before: Figures, reported: Reported, link: str) -> 
         Tile(
             "cached", "Cached tokens", points(now.cached_rate), unit(now.cached_rate),
             describe_change(now.cached_rate, before.cached_rate, "higher", in_points),
-            f"{percent(reported.rate)} reported for {whole(reported.answers)} answers"
+            f"{percent(reported.rate)} reported for {plural(reported.answers, 'answer')}"
             if reported.answers else "expected; no endpoint reported any", link=link,
         ),
     )  # fmt: skip
@@ -103,7 +103,7 @@ def _missing(now: Figures) -> str:
          "have a model without a price, or no model"),
     ]  # fmt: skip
     told = [plural(count, one, many) for count, one, many in lacks if count]
-    counted = f"{whole(now.priced)} of {whole(now.contexts)} contexts have a price"
+    counted = f"{whole(now.priced)} of {plural(now.contexts, 'context has', 'contexts have')} a price"
     return f"{counted}{': ' if told else ''}{'; '.join(told)}."
 
 

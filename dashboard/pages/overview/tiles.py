@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contextopt.assemblies.models import BASELINES, SLOW_MS
+from contextopt.engine.wording import plural
 from contextopt.models import Kind
 from dashboard.kit.charts.tiles import (
     Change,
@@ -123,7 +124,7 @@ def _liked_tile(now: Feedback, before: Feedback | None, link: str) -> Tile:
     return Tile(
         "liked", "Upvoted answers", points(liked.rate), unit(liked.rate),
         describe_change(liked.rate, compared, "higher", in_points),
-        f"of {whole(liked.count)} votes{margin}{few}",
+        f"of {plural(liked.count, 'vote')}{margin}{few}",
         link=link if liked.hits < liked.count else "", is_worse=liked.is_below(earlier),
     )  # fmt: skip
 
@@ -155,7 +156,7 @@ def _recall_tile(now: Recall, before: Recall, link: str) -> Tile:
     return Tile(
         "recall", "Recall on question sets", points(now.recall), unit(now.recall),
         describe_change(now.recall, before.recall, "higher", in_points),
-        f"of {whole(now.questions)} questions, last evaluation{few}",
+        f"of {plural(now.questions, 'question')}, last evaluation{few}",
         link=link, is_worse=now.proportion.is_below(before.proportion),
     )  # fmt: skip
 
@@ -217,7 +218,7 @@ def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
     return Tile(
         "empty", "Empty contexts", value, magnitude,
         describe_growth(now.empties, before.empties, "lower"),
-        f"{percent(now.empty_rate, 1)} of {whole(now.contexts)} space contexts",
+        f"{percent(now.empty_rate, 1)} of {plural(now.contexts, 'space context')}",
         "never counted as savings", link if now.empties else "", is_worse=earlier.is_below(empty),
     )  # fmt: skip
 

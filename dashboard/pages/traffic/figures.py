@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from contextopt.engine.wording import plural
 from contextopt.gateway.models import Mode, Reason
 from contextopt.models import Space
 from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, points, unit
@@ -136,7 +137,7 @@ def _cost_change(now: Traffic, before: Traffic) -> Change:
 def _cost_fact(now: Traffic) -> str:
     if not now.priced:
         return "no price is known for these models"
-    return f"of {whole(now.priced)} prompts with a known price"
+    return f"of {plural(now.priced, 'prompt')} with a known price"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from contextopt.engine.wording import plural
 from contextopt.errors import Conflict
 from contextopt.management.base import (
     ACTOR,
@@ -73,14 +74,14 @@ class Command(ReportingCommand):
             return
         self.stdout.write(
             f"{backtest.space.name}, config v{backtest.config.version}: {found.replayed:,} of "
-            f"{found.assemblies:,} contexts, {found.tokens_before:,} → {found.tokens_after:,} tokens, "
-            f"{found.empty_before:,} → {found.empty_after:,} empty, {found.evidence_kept:,} of "
-            f"{found.evidence:,} records known to matter ({found.evidence_before:,} before)"
+            f"{plural(found.assemblies, 'context')}, {found.tokens_before:,} → {found.tokens_after:,} "
+            f"tokens, {found.empty_before:,} → {found.empty_after:,} empty, {found.evidence_kept:,} of "
+            f"{plural(found.evidence, 'record')} known to matter ({found.evidence_before:,} before)"
         )
         if costs.priced:
             self.stdout.write(
                 f"Input cost after the cache: ${costs.before:,.4f} → ${costs.after:,.4f}, "
-                f"for {costs.priced:,} contexts with a price"
+                f"for {plural(costs.priced, 'context')} with a price"
             )
         for each in reasons[:REASONS_SHOWN]:
             self.stdout.write(f"assembly {each['id']}: not replayable ({each['reason']}). {each['message']}")

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel
 
+from contextopt.engine.wording import plural
 from contextopt.errors import Conflict
 from contextopt.management.base import (
     ACTOR,
@@ -108,7 +109,7 @@ class Command(ReportingCommand):
             f"recall {evaluation.recall:.3f}, precision {evaluation.precision:.3f}, "
             f"evidence shown {evaluation.evidence_shown:.3f}, "
             f"{evaluation.tokens_mean:,.0f} tokens on average, {evaluation.empty:,} empty, "
-            f"{evaluation.questions:,} questions"
+            f"{plural(evaluation.questions, 'question')}"
         )
         missed = [result for result in results if result.recall < 1]
         for result in missed[:MISSES_SHOWN]:

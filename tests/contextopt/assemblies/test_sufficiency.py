@@ -248,6 +248,15 @@ def test_the_record_that_answers_enters_before_recent_ones(space: Space) -> None
     assert (result.warnings, result.stats.records_included) == ((), 2)
 
 
+def test_one_waiting_record_is_told_of_in_the_singular(space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer on the second floor broke again.")
+    warning = only_warning(make_assembly(space, query="How do volcanoes form under an ocean?"))
+    assert warning.message == (
+        "1 record waits to be embedded, so it was matched by words only. "
+        "The worker embeds it in the background."
+    )
+
+
 def test_records_that_wait_to_be_embedded_cause_a_warning(space: Space) -> None:
     for number in range(3):
         make_record(space, title=f"Printer {number}", notes="The printer on the second floor broke again.")

@@ -136,4 +136,4 @@ def test_no_text_of_a_record_reads_as_ours(door: Door, space: Space) -> None:
 
 
 def test_an_error_is_one_line() -> None:
-    assert "\n" not in text_of(refuse("a\nContext 7: 1 of 1 records."))
+    assert "\n" not in text_of(refuse("a\nContext 7: 1 of 1 record."))

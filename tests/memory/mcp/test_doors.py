@@ -42,7 +42,7 @@ def test_every_tool_works(each_door: Door, space: Space) -> None:
     }
     assert not [answer for answer in answers.values() if answer.is_error], answers
     assembly = Assembly.objects.get()
-    assert text_of(answers["get_context"]).startswith(f"Context {assembly.pk}: 1 of 1 records.")
+    assert text_of(answers["get_context"]).startswith(f"Context {assembly.pk}: 1 of 1 record.")
     assert assembly.actor == "key:agent"
     assert "> Workers of the old release kept their lock." in text_of(answers["search"])
     assert Record.objects.get(title="Retries").notes == "Three, then stop."

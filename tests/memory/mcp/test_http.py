@@ -184,7 +184,7 @@ def test_a_key_that_may_only_read_writes_nothing(
 ) -> None:
     reader = own_door(factories.make_key(team, Scope.READ)[1])
     context = text_of(reader.call("get_context", space="support", query="lock"))
-    assert context.startswith("Context (not logged: this key may only read): 1 of 1 records.")
+    assert context.startswith("Context (not logged: this key may only read): 1 of 1 record.")
     for name, arguments in (
         ("remember", {"title": "a", "content": "b"}),
         ("remember", {"title": "a", "content": "b", "space": "support"}),

@@ -116,7 +116,7 @@ def test_the_page_says_what_prompts_cost_and_why(owner_client: Client, space: Sp
     assert "$13" in tile_of(html, "cost")
     assert "75 <small>%</small>" in tile_of(html, "shared")
     assert "no endpoint reported any" in tile_of(html, "cached")
-    assert "1 of 1 contexts have a price." in html
+    assert "1 of 1 context has a price." in html
     assert "these prompts cost $13 instead of $40" in html
     assert "must shorten prompts by 68 %" in html
 
@@ -125,7 +125,7 @@ def test_without_prices_the_page_says_so(owner_client: Client, space: Space) -> 
     log_prompt(space)
     html = html_of(owner_client, "/")
     assert "–" in tile_of(html, "cost")
-    assert "0 of 1 contexts have a price" in html
+    assert "0 of 1 context has a price" in html
     assert "An administrator can set model prices" in html
 
 

@@ -128,7 +128,7 @@ def test_the_preview_logs_nothing(owner_client: Client, space: Space) -> None:
     make_record(space, title="Seen")
     html = html_of(owner_client, f"{URL}preview/?as_of=2026-06-15T12:00")
     assert "[note] Seen" in html
-    assert 'role="status">1 of 1 records, ' in html
+    assert 'role="status">1 of 1 record, ' in html
     assert not Assembly.objects.exists()
 
 
