@@ -36,6 +36,14 @@ def test_an_empty_list_says_what_to_do(owner_client: Client, team: Team) -> None
     assert "No spaces yet" in html_of(owner_client, "/spaces/")
 
 
+@pytest.mark.parametrize("url", ["/spaces/", "/traffic/", "/chat/", "/questions/"])
+def test_empty_pages_send_viewers_to_an_editor(url: str, teammate_client: Client, team: Team) -> None:
+    html = " ".join(html_of(teammate_client, url).split())
+    assert f"Ask an editor of {team.name} to create" in html
+    assert "Create a space" not in html
+    assert "Create one here" not in html
+
+
 def test_the_list_asks_as_often_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
     counts = []
     for wanted in (2, 20):
