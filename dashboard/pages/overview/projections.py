@@ -22,7 +22,7 @@ class MonthProjection:
 
 
 class _Known(NamedTuple):
-    """The tokens saved in the month and in the last full days, and the first of those with assemblies."""
+    """The tokens saved in the month and in the last full days, and the first known day with assemblies."""
 
     month: int
     week: int
@@ -32,7 +32,7 @@ class _Known(NamedTuple):
 _MONTH = """
     SELECT coalesce(sum(tokens_saved) FILTER (WHERE start >= %(month)s), 0)::bigint,
            coalesce(sum(tokens_saved) FILTER (WHERE start >= %(week)s AND start < %(today)s), 0)::bigint,
-           min(start) FILTER (WHERE start >= %(week)s)
+           min(start)
       FROM ({rows}) AS rollups
 """
 
@@ -46,9 +46,14 @@ def project_month(series: Series, wanted: FigureFilter, now: datetime) -> MonthP
     month, week = today.replace(day=1), today - timedelta(days=RATE_DAYS)
     next_month = (month + timedelta(days=32)).replace(day=1)
     period = series.period
-    is_covered = period.step == "day" and period.start <= min(month, week) and now < period.edges[-1]
-    known = _known_sums(series, month, week, today) if is_covered else _read_sums(wanted, month, week, now)
-    measured = (today.date() - known.first.astimezone(period.zone).date()).days if known.first else 0
+    # Only what began within the last full days has fewer of them.
+    since = min(month, week - timedelta(days=RATE_DAYS))
+    is_covered = period.step == "day" and period.start <= since and now < period.edges[-1]
+    known = (
+        _known_sums(series, month, week, today) if is_covered else _read_sums(wanted, since, month, week, now)
+    )
+    known_days = (today.date() - known.first.astimezone(period.zone).date()).days if known.first else 0
+    measured = min(known_days, RATE_DAYS)
     days_left = (next_month.date() - today.date()).days - (now - today) / timedelta(days=1)
     share = days_left / measured if measured > 0 else 0.0
     return MonthProjection(known.month, round(known.month + known.week * share))
@@ -56,17 +61,18 @@ def project_month(series: Series, wanted: FigureFilter, now: datetime) -> MonthP
 
 def _known_sums(series: Series, month: datetime, week: datetime, today: datetime) -> _Known:
     days = [(bucket.start, figures) for bucket, figures in series.rows if figures.assemblies]
-    last = [(start, figures) for start, figures in days if week <= start]
     return _Known(
         sum(figures.tokens_saved for start, figures in days if month <= start),
-        sum(figures.tokens_saved for start, figures in last if start < today),
-        last[0][0] if last else None,
+        sum(figures.tokens_saved for start, figures in days if week <= start < today),
+        days[0][0] if days else None,
     )
 
 
-def _read_sums(wanted: FigureFilter, month: datetime, week: datetime, now: datetime) -> _Known:
+def _read_sums(
+    wanted: FigureFilter, since: datetime, month: datetime, week: datetime, now: datetime
+) -> _Known:
     today = week + timedelta(days=RATE_DAYS)
-    period = custom_period(min(month, week).date(), today.date(), now, wanted.period.zone)
+    period = custom_period(since.date(), today.date(), now, wanted.period.zone)
     asked = wanted.over(period)
     with connection.cursor() as cursor:
         cursor.execute(

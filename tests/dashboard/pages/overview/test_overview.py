@@ -326,6 +326,15 @@ def test_the_month_goes_on_as_its_last_week(
     assert month.projected == 1_500 + 1_550
 
 
+@pytest.mark.parametrize("range_name", ["24h", "14d", "30d"])
+def test_what_happens_once_a_week_is_not_projected_to_every_day(range_name: str, space: Space) -> None:
+    for days in (1, 8):
+        log_row(space, NOW - timedelta(days=days))
+    wanted = ask(space.team, range_name)
+    # 100 tokens in the last 7 days, then 15.5 more days.
+    assert project_month(read_series(wanted), wanted, NOW).projected == 200 + round(100 / 7 * 15.5)
+
+
 def test_a_month_without_a_full_day_is_not_projected(space: Space) -> None:
     log_row(space, NOW - timedelta(minutes=1))
     wanted = ask(space.team)
