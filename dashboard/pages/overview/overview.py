@@ -163,7 +163,7 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "total": series.total,
         "cards": build_cards(compared, _places(form, series, rows), changes),
         "tiles": [
-            *build_tiles(series.total, before.total, rows),
+            *build_tiles(series.total, before.total, rows, wanted.kind),
             month_tile(project_month(series, wanted, now)),
         ],
         "cost": _cost(wanted, series, before, rows) if series.total.contexts else None,

@@ -170,8 +170,8 @@ def _ended_tile(slug: str, label: str, now: Proportion, before: Proportion, link
     )  # fmt: skip
 
 
-def build_tiles(now: Figures, before: Figures, rows: Rows) -> list[Tile]:
-    """Return the tiles below the cards."""
+def build_tiles(now: Figures, before: Figures, rows: Rows, kind: str | None) -> list[Tile]:
+    """Return the tiles below the cards; `kind` is the one that is filtered."""
     return [
         Tile(
             "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
@@ -207,7 +207,7 @@ def build_tiles(now: Figures, before: Figures, rows: Rows) -> list[Tile]:
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
             describe_growth(now.assemblies, before.assemblies, "none"),
-            "of all kinds", link=rows({}),
+            "of this kind" if kind else "of all kinds", link=rows({}),
         ),
     ]  # fmt: skip
 

@@ -79,6 +79,7 @@ def test_a_saving_names_its_baseline(owner_client: Client, logged: Space) -> Non
     assert "20 % fewer than without Contextopt" in tile_of(html, "agents")
     html = html_of(owner_client, "/?kind=phase")
     assert "20 % fewer than the full context" in tile_of(html, "agents")
+    assert "of this kind" in tile_of(html, "assemblies")
     assert 'id="tile-saved"' not in html
     assert "stage 3" not in html.lower()
 
