@@ -62,7 +62,8 @@ _WORDS = {
     ),
 }
 _TERMS = {kind: distinct_terms(words) for kind, words in _WORDS.items()}
-_FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
+# Without the lookbehind, a long word is tried from each of its letters, in quadratic time.
+_FILE_NAME = re.compile(r"(?<![\w-])[\w-]++(?:\.[\w-]++)+")
 
 
 @lru_cache(maxsize=50_000)

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from contextopt.engine.code.kinds import CHANGELOG, DOCUMENTATION, EXAMPLE, MIGRATION, Kinds, kind_by_path
@@ -60,6 +62,13 @@ PATHS = ("CHANGES.rst", "docs/api.md", "examples/a.py", "shop/cart.py", "shop/mi
 )
 def test_a_kind_is_ranked_lower_unless_the_task_mentions_it(task: str, steps: list[float]) -> None:
     assert Kinds.of(PATHS).steps(task).tolist() == steps
+
+
+def test_a_long_word_takes_linear_time() -> None:
+    start = time.perf_counter()
+    Kinds.of(PATHS).steps("x" * 100_000)
+    # Milliseconds on a slow machine; a quadratic algorithm took a minute.
+    assert time.perf_counter() - start < 5
 
 
 def test_no_files_have_no_steps() -> None:
