@@ -23,6 +23,7 @@ from contextopt.agents.handoffs.inputs import (
 )
 from contextopt.agents.handoffs.models import number_of
 from contextopt.agents.handoffs.status import task_status
+from contextopt.agents.inputs import naming
 from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
@@ -215,7 +216,8 @@ def compress_findings(
     settings = BriefSettings()
     if data.budget is not None:
         settings = settings.with_budget(data.phase, data.budget)
-    findings = parse_findings(data.findings, phase=data.phase)
+    with naming():
+        findings = parse_findings(data.findings, phase=data.phase)
     tokenizer = get_tokenizer(data.encoding)
     return reply(compress(findings, phase=data.phase, settings=settings, tokenizer=tokenizer).to_json())
 

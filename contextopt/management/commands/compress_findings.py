@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.inputs import PhaseFindings
+from contextopt.agents.inputs import naming
 from contextopt.assemblies.models import ALL_FINDINGS
 from contextopt.engine.briefs.compression import Compression, compress
 from contextopt.engine.briefs.findings import parse_findings, render_finding
@@ -37,7 +38,8 @@ class Command(ReportingCommand):
         settings, tokenizer = BriefSettings(), get_tokenizer(options["encoding"])
         if options["budget"] is not None:
             settings = _with_budget(settings, document.phase, options["budget"])
-        findings = parse_findings(document.findings, phase=document.phase)
+        with naming():
+            findings = parse_findings(document.findings, phase=document.phase)
         compression = compress(findings, phase=document.phase, settings=settings, tokenizer=tokenizer)
         whole = [render_finding(each) for each in findings if each.id in compression.critical]
         self.print_answer(options, compression.to_json(), describe_compression(compression, whole))
