@@ -154,8 +154,8 @@ def findings_text(**changes: object) -> str:
         (["retry_delta"], '{"before": {"a;b": "", "a;b": ""}}', 'has the key "a;b" twice in one object'),
         (["filter_phase", "building"], '{"docs": [{"x": 1, "x": 1}]}', 'has the key "x" twice'),
         (["complete_task"], "5", "FILE.json: must be an object"),
-        (["compress_findings"], findings_text(content=5), "findings[0].content: must be an object or text"),
-        (["compress_findings"], findings_text(decision=True), "findings[0].decision: must be one of open, "),
+        (["compress_findings"], findings_text(content=5), "findings.0.content: must be an object or text"),
+        (["compress_findings"], findings_text(decision=True), "findings.0.decision: must be one of open, "),
     ],
 )  # fmt: skip
 def test_commands_name_the_field(command: list[str], text: str, message: str, tmp_path: Path) -> None:
