@@ -92,11 +92,12 @@ class Site(ASGIHandler):
         """Send a file or an export from a thread of its own, until its client disconnects."""
         turn = nullcontext() if isinstance(response, FileResponse) else self._exports
         response.streaming_content = _in_blocks(iter(response))
-        async with ThreadSensitiveContext(), turn:
+        async with ThreadSensitiveContext():
             try:
                 async with asyncio.TaskGroup() as group:
                     listening = group.create_task(self.listen_for_disconnect(receive))
-                    await self.send_response(response, send)
+                    async with turn:
+                        await self.send_response(response, send)
                     listening.cancel()
             except* RequestAborted:
                 pass

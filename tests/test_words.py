@@ -178,7 +178,7 @@ def prose_files() -> Iterator[Path]:
 
 
 def is_stilted(sentence: str) -> bool:
-    """Tell whether a statement begins with a stilted word. "What if" is the name of a page."""
+    """Return whether a statement begins with a stilted word. The name of the page "What if" is allowed."""
     return bool(STILTED.match(sentence)) and sentence.endswith(".") and not sentence.startswith("What if")
 
 
@@ -199,7 +199,7 @@ def test_no_sentence_in_code_or_docs_begins_with_a_stilted_word() -> None:
 
 
 def test_no_visible_sentence_begins_with_a_stilted_word() -> None:
-    """A heading may begin like "What was sent", but a sentence may not."""
+    """Headings such as "What was sent" are allowed. They do not end with a period."""
     found = [
         (place, sentence.strip())
         for place, text in visible_texts()

@@ -130,7 +130,7 @@ class Deciders:
 def _pass_on[R](future: Future[R], done: Future[R]) -> None:
     try:
         future.set_result(done.result())
-    except Exception as error:  # Whatever the work raised belongs to whoever waits for it.
+    except Exception as error:  # Any error of the work goes to its caller.
         future.set_exception(error)
 
 

@@ -149,7 +149,7 @@ def test_exports_that_nobody_reads_to_the_end_make_room(cookie: str) -> None:
     assert (status, len(b"".join(parts).splitlines())) == (200, ROWS + 1)
 
 
-def test_exports_that_nobody_reads_delay_no_file(cookie: str, settings: Any) -> None:
+def test_exports_that_nobody_reads_keep_nothing_else_waiting(cookie: str, settings: Any) -> None:
     settings.WHITENOISE_USE_FINDERS = True
     site = Site()
 
@@ -168,6 +168,10 @@ def test_exports_that_nobody_reads_delay_no_file(cookie: str, settings: Any) -> 
                 scope = describe("/assemblies.csv", cookie=cookie)
                 exports.create_task(site(scope, asked.get, send_slowly))
                 await stuck.acquire()
+            left = asyncio.Queue[Mapping[str, Any]]()
+            left.put_nowait({"type": "http.request"})
+            left.put_nowait({"type": "http.disconnect"})
+            await asyncio.wait_for(site(describe("/assemblies.csv", cookie=cookie), left.get, send_slowly), 5)
             file = ApplicationCommunicator(site, describe("/static/css/app.css"))
             await send(file, b"")
             answer = await read(file)

@@ -171,7 +171,7 @@ def _ended_tile(slug: str, label: str, now: Proportion, before: Proportion, link
 
 
 def build_tiles(now: Figures, before: Figures, rows: Rows, kind: str | None) -> list[Tile]:
-    """Return the tiles below the cards; `kind` is the one that is filtered."""
+    """Return the tiles below the cards. `kind` is the kind that the page is filtered by, if any."""
     return [
         Tile(
             "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
