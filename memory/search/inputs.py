@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from contextopt.engine import DateRange
 from contextopt.errors import InvalidInput
@@ -58,6 +58,14 @@ class SearchIn(Input):
     min_relevance: Annotated[
         Share | None, Field(description="Results whose `match_score` is lower are marked, 0 to 1.")
     ] = None
+
+    @field_validator("date_to")
+    @classmethod
+    def refuse_before_start(cls, date_to: datetime | None, info: ValidationInfo) -> datetime | None:
+        date_from = info.data.get("date_from")
+        if date_to is not None and date_from is not None and date_to < date_from:
+            raise ValueError("must not be before date_from")
+        return date_to
 
     @property
     def wanted_kinds(self) -> tuple[Kind, ...]:

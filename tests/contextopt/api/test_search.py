@@ -114,6 +114,7 @@ def test_filters_limit_and_methods(reader: Caller, space: Space) -> None:
         ({"query": "x", "types": []}, "types"),
         ({"query": "x", "tags": ["a"] * 51}, "tags"),
         ({"query": "x", "date_from": "yesterday"}, "date_from"),
+        ({"query": "x", "date_from": "2026-05-02", "date_to": "2026-05-01"}, "date_to"),
         ({"query": "x", "kinds": ["file"]}, "kinds.0"),
         ({"query": "x", "colour": "red"}, "colour"),
         ({"query": "x", "kinds": ["record"]}, "space"),
