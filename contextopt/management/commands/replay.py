@@ -22,7 +22,8 @@ class Command(ReportingCommand):
     help = (
         "Compute logged contexts again as they were then, from the records as they were, and compare them "
         "with the log. With other settings, show what they would have changed. Nothing is changed. Exits 1 "
-        "if a context comes out differently under its own settings, was refused, or does not exist."
+        "if a context comes out differently under its own settings, was refused, or does not exist; 2 if "
+        "none of them exists."
     )
     replayed = 0
 
