@@ -36,6 +36,11 @@ DOLLARS = """(cached_tokens * price.read + cacheable_tokens * price.write
 DOLLARS_ANEW = """((cached_tokens + cacheable_tokens) * price.write
                    + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
 """The cost of the same prompts if each had begun with something new."""
+_MEASURED_SAVING = "tokens_saved * prompts::float8 / assemblies"
+SAVED_DOLLARS = f"{_MEASURED_SAVING} * {DOLLARS} / nullif(prompt_tokens, 0)"
+"""Roughly what the saving of these prompts is worth: its tokens at the mean cost of a token of theirs."""
+SAVED_DOLLARS_LISTED = f"{_MEASURED_SAVING} * price.input"
+"""The saving of these prompts at the list price."""
 
 # The index of day summaries alone answers. Models of the last seconds are not in them yet, unless they have a
 # price of their own.

@@ -34,6 +34,8 @@ class Tile:
     link: str = ""
     # The figure got worse by more than chance. Its background is then amber, and a word says so.
     is_worse: bool = False
+    # Another fact, on a line of its own.
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,7 @@ CHARTS = {
                 Column("Without Contextopt", lambda f: f.tokens_before or None, whole),
                 Column("Input tokens of conversations", lambda f: f.prompt_tokens or None, whole),
                 Column("Cost after the cache, US dollars", lambda f: f.dollars, money),
+                Column("Worth of the saving, US dollars", lambda f: f.saved_dollars, money),
             ),
             saved_figure,
             "~s",

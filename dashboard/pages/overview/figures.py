@@ -15,7 +15,15 @@ from django.db import connection
 
 from dashboard.kit.periods import Bucket, Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, read_vectors
-from dashboard.rollups.prices import DOLLARS, DOLLARS_ANEW, PRICE_JOIN, PriceList, read_prices
+from dashboard.rollups.prices import (
+    DOLLARS,
+    DOLLARS_ANEW,
+    PRICE_JOIN,
+    SAVED_DOLLARS,
+    SAVED_DOLLARS_LISTED,
+    PriceList,
+    read_prices,
+)
 from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 type Counts = tuple[float, ...]
@@ -27,8 +35,9 @@ class Figures(NamedTuple):
     A figure is None if nothing was measured. Percentiles come from the histogram. `contexts` are those of
     spaces; `tokens_before` and `tokens_saved` cover only what counts as a saving. `prompts` are contexts of
     conversations, whose whole prompt was measured, and `priced` those of them whose model has a price: they
-    cost `dollars` after the provider's cache, and `dollars_anew` if no prompt had begun like the last. A page
-    has hundreds of these, and a tuple is made in a tenth of a dataclass's time.
+    cost `dollars` after the provider's cache, and `dollars_anew` if no prompt had begun like the last. Their
+    saving is worth about `saved_dollars`, and `saved_dollars_listed` at list price. A page has hundreds of
+    these, and a tuple is made in a tenth of a dataclass's time.
     """
 
     assemblies: int = 0
@@ -50,6 +59,8 @@ class Figures(NamedTuple):
     priced: int = 0
     dollars: float | None = None
     dollars_anew: float | None = None
+    saved_dollars: float | None = None
+    saved_dollars_listed: float | None = None
     empties: int = 0
     # Only set for whole periods.
     median_ratio: float | None = None
@@ -81,10 +92,16 @@ NOTHING = Figures()
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """The saving of some kinds of assemblies together."""
+    """The saving of some kinds of assemblies together. That of the `priced` ones is worth about `dollars`
+    after the provider's cache, and `dollars_listed` at list price.
+    """
 
     tokens_before: int = 0
     tokens_saved: int = 0
+    assemblies: int = 0
+    priced: int = 0
+    dollars: float | None = None
+    dollars_listed: float | None = None
 
     @property
     def rate(self) -> float | None:
@@ -110,7 +127,12 @@ class Series:
         """Return the saving of the period's assemblies of these kinds."""
         points = [point for kind in self.kinds.keys() & kinds for point in self.kinds[kind]]
         return Saving(
-            sum(point.tokens_before for point in points), sum(point.tokens_saved for point in points)
+            sum(point.tokens_before for point in points),
+            sum(point.tokens_saved for point in points),
+            sum(point.assemblies for point in points),
+            sum(point.priced for point in points),
+            sum_known(point.saved_dollars for point in points),
+            sum_known(point.saved_dollars_listed for point in points),
         )
 
 
@@ -146,7 +168,9 @@ _FOUND = (
                sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,"""
     f"""
                sum({DOLLARS}) FILTER (WHERE prompts > 0) AS dollars,
-               sum({DOLLARS_ANEW}) FILTER (WHERE prompts > 0) AS dollars_anew,"""
+               sum({DOLLARS_ANEW}) FILTER (WHERE prompts > 0) AS dollars_anew,
+               sum({SAVED_DOLLARS}) FILTER (WHERE prompts > 0) AS saved_dollars,
+               sum({SAVED_DOLLARS_LISTED}) FILTER (WHERE prompts > 0) AS saved_dollars_listed,"""
     """
                sum(ms_histogram) AS ms_histogram {histograms}
           FROM ({rows}) AS rollups"""
@@ -167,7 +191,9 @@ _FIGURES = """
     sum(records_included)::float8 / nullif(sum(contexts), 0)::float8 AS records_included,
     sum(prompts)::bigint AS prompts, sum(prompt_tokens)::bigint AS prompt_tokens,
     sum(shared_tokens)::bigint AS shared_tokens, sum(cached_tokens)::bigint AS cached_tokens,
-    sum(dollars) AS dollars, sum(dollars_anew) AS dollars_anew, coalesce(sum(priced), 0)::bigint AS priced,
+    sum(dollars) AS dollars, sum(dollars_anew) AS dollars_anew,
+    sum(saved_dollars) AS saved_dollars, sum(saved_dollars_listed) AS saved_dollars_listed,
+    coalesce(sum(priced), 0)::bigint AS priced,
     coalesce(sum(contexts), 0)::bigint AS contexts, sum(empties)::bigint AS empties,
     NULL AS p50_ms, NULL AS p95_ms, NULL AS p99_ms, NULL AS median_ratio, NULL AS median_utilisation
 """
@@ -316,6 +342,12 @@ def _with_times(rows: Sequence[_Row]) -> list[_Row]:
 
 def _timed(figures: Figures, p50: float, p95: float, p99: float) -> Figures:
     return figures._replace(p50_ms=p50, p95_ms=p95, p99_ms=p99)
+
+
+def sum_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the known values; None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def array_text(moments: Iterable[datetime]) -> str:

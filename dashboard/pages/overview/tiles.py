@@ -17,7 +17,7 @@ from dashboard.kit.charts.tiles import (
     unit,
 )
 from dashboard.kit.filters import AGENTS
-from dashboard.kit.formats import NONE, compact, decimals, fewer_words, milliseconds, percent, whole
+from dashboard.kit.formats import NONE, compact, decimals, fewer_words, milliseconds, money, percent, whole
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.changes import PeriodChange
 from dashboard.pages.overview.figures import Figures, Saving, Series
@@ -112,7 +112,7 @@ def _saved_tile(
         describe_growth(*_saved(saving, before), "higher"),
         _compared(saving, found.now.kinds.keys() & kinds),
         "target 20–30 %" if kinds == {Kind.SPACE} else "",
-        places.rows({"kind": kind, "sort": "saved"}),
+        places.rows({"kind": kind, "sort": "saved"}), more=_priced(saving),
     )  # fmt: skip
 
 
@@ -226,9 +226,10 @@ def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
 def month_tile(month: MonthProjection) -> Tile:
     """Return the tile of the month's projected savings; there is nothing to compare it with yet."""
     so_far, letter = compact(month.so_far)
+    worth = f"{_worth(month.dollars)} where a price is known" if month.dollars is not None else ""
     return Tile(
         "month", "Projected this month", *compact(month.projected), Change("", ""),
-        f"tokens saved; {so_far} {letter}".rstrip() + " so far",
+        f"tokens saved; {so_far} {letter}".rstrip() + " so far", more=worth,
     )  # fmt: skip
 
 
@@ -240,6 +241,26 @@ def _compared(saving: Saving, kinds: set[str]) -> str:
     baseline = names.pop() if len(names) == 1 else "without Contextopt"
     words = fewer_words(saving.rate)
     return f"{words} {'as' if words.startswith('about') else 'than'} {baseline}"
+
+
+def _worth(dollars: float) -> str:
+    """Say what a saving is worth after the provider's cache."""
+    much = f"about {money(abs(dollars))}"
+    return f"worth {much} after the cache" if dollars >= 0 else f"cost {much} more after the cache"
+
+
+def _priced(saving: Saving) -> str:
+    """Say what a saving is worth, the list price if that differs, and which contexts count if not all do.
+
+    Nothing if no price is known.
+    """
+    if saving.dollars is None or saving.dollars_listed is None:
+        return ""
+    listed = money(abs(saving.dollars_listed))
+    differs = listed != money(abs(saving.dollars))
+    is_partial = saving.priced < saving.assemblies
+    part = f", for {whole(saving.priced)} of {plural(saving.assemblies, 'context')}" if is_partial else ""
+    return _worth(saving.dollars) + (f", {listed} at list price" if differs else "") + part
 
 
 def _saved(now: Saving, before: Saving) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from contextopt.models import Assembly, Space
 from dashboard.models import ModelPrice
 from dashboard.pages.overview.cost import build_cost, read_reported
 from dashboard.pages.overview.figures import Figures, read_series
+from dashboard.pages.overview.projections import project_month
 from dashboard.rollups.fold import keep_rollups
 from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row
@@ -48,6 +49,47 @@ def test_cached_tokens_are_read_and_new_ones_written(space: Space) -> None:
     assert (total.prompts, total.priced, total.prompt_tokens) == (2, 2, 4_500)
     assert total.shared_rate == pytest.approx(3_400 / 4_500)
     assert total.cached_rate == pytest.approx(3_000 / 4_500)
+
+
+def test_a_saving_is_worth_the_mean_price_of_its_prompts(owner_client: Client, space: Space) -> None:
+    enter_price()
+    log_prompt(space)
+    saving = read_series(ask(space.team)).saving({"space"})
+    # 100 tokens, of prompts whose 4,000 tokens cost 3,000 × 1 + 1,000 × 12.5 millionths.
+    assert saving.dollars == pytest.approx(100 * 15_500 / 4_000 / 1e6)
+    assert saving.dollars_listed == pytest.approx(100 * 10 / 1e6)
+    tile = tile_of(html_of(owner_client, "/"), "saved")
+    assert "worth about $0.00039 after the cache, $0.0010 at list price<" in tile
+    # A context without a conversation saves as much, but its worth is unknown.
+    log_row(space, JUST_NOW, model="own")
+    keep_rollups()
+    again = read_series(ask(space.team)).saving({"space"})
+    assert (again.tokens_saved, again.dollars) == (200, pytest.approx(saving.dollars))
+    assert "at list price, for 1 of 2 contexts<" in tile_of(html_of(owner_client, "/"), "saved")
+
+
+def test_extra_tokens_are_a_cost(owner_client: Client, space: Space) -> None:
+    enter_price()
+    log_prompt(space, tokens_before=400, tokens_after=500)
+    tile = tile_of(html_of(owner_client, "/"), "saved")
+    assert "cost about $0.00039 more after the cache, $0.0010 at list price<" in tile
+
+
+@pytest.mark.parametrize("range_name", ["24h", "30d"])
+def test_the_months_saving_is_projected_in_dollars_too(
+    owner_client: Client, space: Space, range_name: str
+) -> None:
+    wanted = ask(space.team, range_name)
+    assert project_month(read_series(wanted), wanted, NOW).dollars is None
+    enter_price()
+    for at in (JUST_NOW, *(NOW - timedelta(days=days) for days in (2, 5, 13))):
+        log_prompt(space, at)
+    each = 100 * 15_500 / 4_000 / 1e6
+    # Two prompts in the last 7 days, then 15.5 more days.
+    expected = 4 * each + 2 * each / 7 * 15.5
+    assert project_month(read_series(wanted), wanted, NOW).dollars == pytest.approx(expected)
+    tile = tile_of(html_of(owner_client, f"/?range={range_name}"), "month")
+    assert "worth about $0.0033 after the cache where a price is known" in tile
 
 
 def test_tokens_alone_give_no_money(space: Space) -> None:
