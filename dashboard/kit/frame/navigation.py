@@ -72,6 +72,11 @@ NAVIGATION = (
             ("Chat", "dashboard:chat", ("chat",), "c"),
             ("Feedback", "dashboard:feedback", ("feedback",), "f"),
             ("Review", "dashboard:reviews", ("review",), "v"),
+        ),
+    ),
+    (
+        "Proof",
+        (
             ("Question sets", "dashboard:question_sets", ("question", "set_"), ""),
             ("Backtests", "dashboard:backtests", ("backtest",), ""),
         ),
