@@ -9,6 +9,9 @@ _RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
 # Other kinds have no budget, or one of their own.
 _HAS_BUDGET = "a.kind = 'space' AND a.tokens_available > 0"
 _SENT = "FILTER (WHERE a.is_sent)"
+_SAVED = "a.tokens_before::bigint - a.tokens_after"
+# An empty prompt has no shares.
+_SAVED_SHARE = f"({_SAVED})::float8 / nullif(a.prompt_tokens, 0)"
 _UTILISATION = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_available END"
 
 
@@ -37,15 +40,18 @@ MEASURED = {
     "empties": f"(count(*) FILTER (WHERE {EMPTY_SQL}))::integer",
     "tokens_before": f"coalesce(sum(a.tokens_before) FILTER (WHERE {COUNTS_SQL}), 0)",
     "tokens_after": f"coalesce(sum(a.tokens_after) {_SENT}, 0)",
-    "tokens_saved": (
-        f"coalesce(sum(a.tokens_before::bigint - a.tokens_after) FILTER (WHERE {COUNTS_SQL}), 0)::bigint"
-    ),
+    "tokens_saved": f"coalesce(sum({_SAVED}) FILTER (WHERE {COUNTS_SQL}), 0)::bigint",
     "prompts": f"(count(a.prompt_tokens) {_SENT})::integer",
     "prompt_tokens": f"coalesce(sum(a.prompt_tokens) {_SENT}, 0)",
     "shared_tokens": f"coalesce(sum(a.shared_prefix_tokens) {_SENT}, 0)",
     "cached_tokens": f"coalesce(sum(a.cached_tokens) {_SENT}, 0)",
     "cacheable_tokens": f"coalesce(sum(a.cacheable_tokens) {_SENT}, 0)",
     "carried_tokens": f"coalesce(sum(a.carried_tokens) {_SENT}, 0)",
+    "saved_in_prompts": (
+        f"coalesce(sum({_SAVED}) FILTER (WHERE {COUNTS_SQL} AND a.prompt_tokens > 0), 0)::bigint"
+    ),
+    "saved_cached": f"coalesce(sum({_SAVED_SHARE} * a.cached_tokens) FILTER (WHERE {COUNTS_SQL}), 0)",
+    "saved_cacheable": f"coalesce(sum({_SAVED_SHARE} * a.cacheable_tokens) FILTER (WHERE {COUNTS_SQL}), 0)",
     "ratios": f"coalesce(sum({_RATIO}), 0)",
     "with_ratio": "(count(*) FILTER (WHERE a.records_filtered > 0))::integer",
     "utilisations": f"coalesce(sum({_UTILISATION}), 0)",

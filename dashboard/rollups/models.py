@@ -56,6 +56,10 @@ class Rollup(models.Model):
     cached_tokens = models.BigIntegerField(default=0)
     cacheable_tokens = models.BigIntegerField(default=0)
     carried_tokens = models.BigIntegerField(default=0, help_text="part of tokens_after")
+    # The saving of each prompt is as cached and as cacheable as the prompt itself.
+    saved_in_prompts = models.BigIntegerField(default=0, help_text="part of tokens_saved")
+    saved_cached = models.FloatField(default=0.0)
+    saved_cacheable = models.FloatField(default=0.0)
     # Averages are over requests: store the sum of their ratios and how many had one.
     ratios = models.FloatField()
     with_ratio = models.PositiveIntegerField()

@@ -36,11 +36,11 @@ DOLLARS = """(cached_tokens * price.read + cacheable_tokens * price.write
 DOLLARS_ANEW = """((cached_tokens + cacheable_tokens) * price.write
                    + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
 """The cost of the same prompts if each had begun with something new."""
-_MEASURED_SAVING = "tokens_saved * prompts::float8 / assemblies"
-SAVED_DOLLARS = f"{_MEASURED_SAVING} * {DOLLARS} / nullif(prompt_tokens, 0)"
-"""Roughly what the saving of these prompts is worth: its tokens at the mean cost of a token of theirs."""
-SAVED_DOLLARS_LISTED = f"{_MEASURED_SAVING} * price.input"
-"""The saving of these prompts at the list price."""
+SAVED_DOLLARS = """(saved_cached * price.read + saved_cacheable * price.write
+                    + (saved_in_prompts - saved_cached - saved_cacheable) * price.input)"""
+"""The worth of the saving in prompts, at the mean cost of a token of each prompt."""
+SAVED_DOLLARS_LISTED = "saved_in_prompts * price.input"
+"""The same saving without the provider's cache."""
 
 # The index of day summaries alone answers. Models of the last seconds are not in them yet, unless they have a
 # price of their own.

@@ -19,9 +19,9 @@ from dashboard.rollups.measures import (
 )
 from dashboard.rollups.models import SUMMARY_DIMENSIONS, DayRollup, DaySummary, HourSummary, QuarterRollup
 
-# Sums of ratios depend on the order in which they are added up.
+# Sums of fractions depend on the order in which they are added up.
 TOLERANCE = 1e-6
-_AVERAGED = ("ratios", "utilisations")
+_FRACTIONS = ("ratios", "utilisations", "saved_cached", "saved_cacheable")
 
 # Assemblies that wait to be folded are in no rollup, and days that wait to be rebuilt are not compared.
 _LOG = measured(
@@ -73,7 +73,7 @@ def _sides(name: str) -> tuple[str, str]:
 
 def _differ(name: str) -> str:
     stored, added = _sides(name)
-    if name in _AVERAGED:
+    if name in _FRACTIONS:
         return f"abs(coalesce({stored}, 0) - coalesce({added}, 0)) > {TOLERANCE}"
     return f"{stored} IS DISTINCT FROM {added}"
 
