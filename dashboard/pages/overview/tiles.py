@@ -226,7 +226,7 @@ def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
 def month_tile(month: MonthProjection) -> Tile:
     """Return the tile of the month's projected savings; there is nothing to compare it with yet."""
     so_far, letter = compact(month.so_far)
-    worth = f"{_worth(month.dollars)} where a price is known" if month.dollars is not None else ""
+    worth = "" if month.dollars is None else f"priced part: about {money(month.dollars)}"
     return Tile(
         "month", "Projected this month", *compact(month.projected), Change("", ""),
         f"tokens saved; {so_far} {letter}".rstrip() + " so far", more=worth,
@@ -243,12 +243,6 @@ def _compared(saving: Saving, kinds: set[str]) -> str:
     return f"{words} {'as' if words.startswith('about') else 'than'} {baseline}"
 
 
-def _worth(dollars: float) -> str:
-    """Say what a saving is worth after the provider's cache."""
-    much = f"about {money(abs(dollars))}"
-    return f"worth {much} after the cache" if dollars >= 0 else f"cost {much} more after the cache"
-
-
 def _priced(saving: Saving) -> str:
     """Say what a saving is worth, the list price if that differs, and which contexts count if not all do.
 
@@ -260,7 +254,9 @@ def _priced(saving: Saving) -> str:
     differs = listed != money(abs(saving.dollars))
     is_partial = saving.priced < saving.assemblies
     part = f", for {whole(saving.priced)} of {plural(saving.assemblies, 'context')}" if is_partial else ""
-    return _worth(saving.dollars) + (f", {listed} at list price" if differs else "") + part
+    much = f"about {money(abs(saving.dollars))}"
+    worth = f"worth {much} after" if saving.dollars >= 0 else f"cost {much} more after"
+    return f"{worth} the cache" + (f", {listed} at list price" if differs else "") + part
 
 
 def _saved(now: Saving, before: Saving) -> tuple[int, int]:

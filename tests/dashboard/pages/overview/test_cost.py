@@ -89,7 +89,7 @@ def test_the_months_saving_is_projected_in_dollars_too(
     expected = 4 * each + 2 * each / 7 * 15.5
     assert project_month(read_series(wanted), wanted, NOW).dollars == pytest.approx(expected)
     tile = tile_of(html_of(owner_client, f"/?range={range_name}"), "month")
-    assert "worth about $0.0033 after the cache where a price is known" in tile
+    assert "priced part: about $0.0033" in tile
 
 
 def test_tokens_alone_give_no_money(space: Space) -> None:
