@@ -12,6 +12,7 @@ from contextopt.engine import Assembled, ContextConfig, SpaceContext
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE, MAX_PART_TOKENS, SEARCH_STAGE
 from contextopt.engine.prompts.rendering import header
+from contextopt.engine.prompts.truncation import OVER_BUDGET
 from contextopt.engine.prompts.values import DateRange
 from contextopt.engine.prompts.warnings import (
     BUDGET_TOO_SMALL,
@@ -74,7 +75,8 @@ def records_not_embedded(waiting: int) -> ContextWarning:
 
 @dataclass(frozen=True, slots=True)
 class Emptiness:
-    """Explains why an assembly holds no record.
+    """Explains why an assembly holds no record, or only pinned ones although another one suits
+    the question better.
 
     `window_share` is the share of the window of `model` that the request limits the context to.
     """
@@ -89,10 +91,12 @@ class Emptiness:
     window_share: Decimal | None = None
 
     def warnings(self) -> Iterator[ContextWarning]:
-        """Yield the reason why the context holds no record. Yield nothing if it holds one, the space has
-        none, or the stage takes none.
+        """Yield the reason why the context holds no record, or only pinned ones. Yield nothing if the space
+        has none, or the stage takes none.
         """
         stats = self.outcome.stats
+        if self.config.stage == SEARCH_STAGE and stats.records_included:
+            yield from self._crowded_out()
         if self.config.stage == HEADER_STAGE or stats.records_included:
             return
         if LOW_RELEVANCE in stats.dropped_by_reason:
@@ -102,6 +106,24 @@ class Emptiness:
             yield self._budget_too_small()
         elif stats.outside_window:
             yield self._empty_window()
+
+    def _crowded_out(self) -> Iterator[ContextWarning]:
+        """Warn if pinned records leave no room for one that suits the question better."""
+        kept = [entry for entry in self.outcome.ledger if entry.kept]
+        best = max(
+            (entry for entry in self.outcome.ledger if entry.reason == OVER_BUDGET),
+            key=lambda entry: entry.score,
+            default=None,
+        )
+        if best is None or not all(entry.pinned and entry.score < best.score for entry in kept):
+            return
+        context = self.outcome.allocation.context
+        message = (
+            f"The pinned records leave no room for others in the context budget of {context:,} tokens. "
+            f"A record that suits the question better needs {plural(best.tokens, 'token')}.{self._cause()}"
+        )
+        needed = max(context, self.outcome.stats.tokens_used) + best.tokens
+        yield ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(needed))
 
     def _empty_window(self) -> ContextWarning:
         before, after = self._nearest_dates()

@@ -248,6 +248,30 @@ def test_the_record_that_answers_enters_before_recent_ones(space: Space) -> None
     assert (result.warnings, result.stats.records_included) == ((), 2)
 
 
+@pytest.mark.parametrize("wants", ["printer", "lunch"])
+def test_pinned_records_that_crowd_out_a_better_one_are_warned_about(space: Space, wants: str) -> None:
+    for day in ("Monday", "Tuesday", "Wednesday"):
+        make_record(space, title=f"Lunch on {day}", notes=f"Soup and bread for {day} " * 10, pinned=True)
+    make_record(space, title="Printer", notes="The printer on the second floor broke.", date=LONG_AGO)
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    asked = {"query": f"What about the {wants}?", "context_tokens": 190}
+    result = make_assembly(space, **asked)
+    assert {entry.pinned for entry in result.outcome.ledger if entry.kept} == {True}
+    if wants == "lunch":
+        assert result.warnings == ()
+        return
+    warning = only_warning(result)
+    assert warning.code == "budget_too_small"
+    assert warning.message == (
+        "The pinned records leave no room for others in the context budget of 190 tokens. "
+        "A record that suits the question better needs 21 tokens."
+    )
+    assert not Assembly.objects.get(pk=result.id).saving_counts
+    again = apply(space, warning.remedy, **asked)
+    assert again.warnings == ()
+    assert not all(entry.pinned for entry in again.outcome.ledger if entry.kept)
+
+
 def test_one_waiting_record_is_told_of_in_the_singular(space: Space) -> None:
     make_record(space, title="Printer", notes="The printer on the second floor broke again.")
     warning = only_warning(make_assembly(space, query="How do volcanoes form under an ocean?"))
