@@ -9,7 +9,6 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -23,6 +22,7 @@ BYTES_MAX = 200 * 2**20
 UNANSWERABLE = 5
 TURN_TYPE = "message"
 SOURCE = "dialogue"
+_SESSION = re.compile(r"session_([1-9]\d{0,5})")
 _TURN_ID = re.compile(r"D\d+:\d+|[MT]\d+")
 _TIME_FORMAT = "%I:%M %p on %d %B, %Y"
 
@@ -96,16 +96,15 @@ def parse_dialogues(content: bytes) -> list[SpokenDialogue]:
 def _dialogue(each: _DialogueIn) -> SpokenDialogue:
     turns = tuple(_turns(each))
     if not turns:
-        raise InvalidInput.of(each.sample_id, "has no turns: session_1 is missing or empty")
+        raise InvalidInput.of(each.sample_id, "has no turns: no session such as session_1 has any")
     return SpokenDialogue(each.sample_id, turns, tuple(_questions(each.qa, {turn.id for turn in turns})))
 
 
 def _turns(each: _DialogueIn) -> Iterator[SpokenTurn]:
     conversation = each.conversation
-    for session in count(1):
+    sessions = sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
+    for session in sessions:
         name = f"session_{session}"
-        if name not in conversation:
-            return
         said_at = _moment(conversation.get(f"{name}_date_time"), f"{each.sample_id}.{name}_date_time")
         for position, turn in enumerate(_TURNS.validate_python(conversation[name])):
             yield SpokenTurn(turn.dia_id, turn.speaker, turn.text, said_at, session, position)

@@ -140,6 +140,10 @@ def dialogue(**overrides: Any) -> dict[str, Any]:
     }
 
 
+def conversation(*turns: object, session: int = 1) -> dict[str, Any]:
+    return {f"session_{session}_date_time": "1:56 pm on 8 May, 2026", f"session_{session}": list(turns)}
+
+
 def test_imports_dialogues_as_spaces(run: Run, db: None, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps([dialogue(), dialogue(sample_id="Talk-2")]))
@@ -174,6 +178,17 @@ def test_a_file_of_another_format_is_refused(run: Run, db: None, tmp_path, conte
     assert code == 2
     assert complaint in err
     assert not Space.objects.exists()
+
+
+def test_sessions_need_not_be_numbered_without_gaps(run: Run, db: None, tmp_path: Path) -> None:
+    said = [{"dia_id": f"D{number}:1", "speaker": "Ada", "text": "Hi."} for number in (2, 10)]
+    sessions = conversation(said[1], session=10) | conversation(said[0], session=2)
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([dialogue(conversation=sessions, qa=[])]))
+    code, out, _ = run("import_dialogues", path, "--json")
+    assert (code, json.loads(out)["records"]["created"]) == (0, 2)
+    records = Record.objects.order_by("id").values_list("external_id", "thread")
+    assert list(records) == [("D2:1", "session-2"), ("D10:1", "session-10")]
 
 
 def test_an_unknown_dialogue_is_refused(run: Run, db: None, tmp_path: Path) -> None:
