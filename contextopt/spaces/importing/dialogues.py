@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from contextopt.errors import InvalidInput
+from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems
 
 # The largest file that commands read.
@@ -105,9 +106,19 @@ def _turns(each: _DialogueIn) -> Iterator[SpokenTurn]:
     sessions = sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
     for session in sessions:
         name = f"session_{session}"
-        said_at = _moment(conversation.get(f"{name}_date_time"), f"{each.sample_id}.{name}_date_time")
-        for position, turn in enumerate(_TURNS.validate_python(conversation[name])):
+        place = f"{each.sample_id}.{name}"
+        said_at = _moment(conversation.get(f"{name}_date_time"), f"{place}_date_time")
+        for position, turn in enumerate(_read_turns(conversation[name], place)):
             yield SpokenTurn(turn.dia_id, turn.speaker, turn.text, said_at, session, position)
+
+
+def _read_turns(rows: object, place: str) -> list[_TurnIn]:
+    try:
+        return _TURNS.validate_python(rows)
+    except ValidationError as error:
+        fault = field_problems(error)[0]
+        field = place if fault.field == WHOLE_INPUT else f"{place}.{fault.field}"
+        raise InvalidInput.of(field, fault.message) from error
 
 
 def _moment(text: object, field: str) -> datetime:

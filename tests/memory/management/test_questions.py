@@ -169,6 +169,9 @@ def test_imports_dialogues_as_spaces(run: Run, db: None, tmp_path: Path) -> None
         (json.dumps([{"sample_id": "x"}]), "conversation"),
         (json.dumps([dialogue(conversation={})]), "has no turns"),
         (json.dumps([dialogue(conversation={"session_1": []})]), "session_1_date_time"),
+        (json.dumps([dialogue(), dialogue(conversation=conversation({}))]), "Talk-1.session_1.0.dia_id"),
+        (json.dumps([dialogue(conversation=conversation(None))]), "Talk-1.session_1.0: must be an object"),
+        (json.dumps([dialogue(conversation=conversation() | {"session_1": 5})]), "Talk-1.session_1: must be"),
     ],
 )
 def test_a_file_of_another_format_is_refused(run: Run, db: None, tmp_path, content, complaint) -> None:
