@@ -194,6 +194,24 @@ def test_sessions_need_not_be_numbered_without_gaps(run: Run, db: None, tmp_path
     assert list(records) == [("D2:1", "session-2"), ("D10:1", "session-10")]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "complaint"),
+    [
+        ("Talk-1", "Talk-1", "sample_id: 'Talk-1' and 'Talk-1' would both be the space talk-1"),
+        ("Talk-1", "talk 1", "sample_id: 'Talk-1' and 'talk 1' would both be the space talk-1"),
+        ("Talk-1", "对话", "sample_id: "),
+    ],
+)
+def test_dialogues_that_cannot_each_be_a_space_are_refused_before_any_is_imported(
+    run: Run, db: None, tmp_path: Path, first: str, second: str, complaint: str
+) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([dialogue(sample_id=first), dialogue(sample_id=second, qa=[])]))
+    code, _, err = run("import_dialogues", path)
+    assert (code, complaint in err) == (2, True)
+    assert not Space.objects.exists()
+
+
 def test_an_unknown_dialogue_is_refused(run: Run, db: None, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps([dialogue()]))
