@@ -407,3 +407,16 @@ def test_reading_takes_the_same_memory_for_any_length(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2_000_000
+
+
+@pytest.mark.django_db
+def test_a_line_that_ends_too_early_is_faulty_at_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"title": "a"}\n{"title": "b", "notes": "cut\r\n{"title": "c"\n')
+    answer = run_import(capsys, "s", path, code=1)
+    assert [(row["line"], row["error"].rpartition(" at ")[2]) for row in answer["rejected"]] == [
+        (2, "character 25"),
+        (3, "character 14"),
+    ]
