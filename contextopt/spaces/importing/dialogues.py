@@ -9,12 +9,12 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from contextopt.errors import InvalidInput
+from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems
 
 # The largest file that commands read.
@@ -23,6 +23,7 @@ BYTES_MAX = 200 * 2**20
 UNANSWERABLE = 5
 TURN_TYPE = "message"
 SOURCE = "dialogue"
+_SESSION = re.compile(r"session_([1-9]\d{0,5})")
 _TURN_ID = re.compile(r"D\d+:\d+|[MT]\d+")
 _TIME_FORMAT = "%I:%M %p on %d %B, %Y"
 
@@ -96,19 +97,28 @@ def parse_dialogues(content: bytes) -> list[SpokenDialogue]:
 def _dialogue(each: _DialogueIn) -> SpokenDialogue:
     turns = tuple(_turns(each))
     if not turns:
-        raise InvalidInput.of(each.sample_id, "has no turns: session_1 is missing or empty")
+        raise InvalidInput.of(each.sample_id, "has no turns: no session such as session_1 has any")
     return SpokenDialogue(each.sample_id, turns, tuple(_questions(each.qa, {turn.id for turn in turns})))
 
 
 def _turns(each: _DialogueIn) -> Iterator[SpokenTurn]:
     conversation = each.conversation
-    for session in count(1):
+    sessions = sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
+    for session in sessions:
         name = f"session_{session}"
-        if name not in conversation:
-            return
-        said_at = _moment(conversation.get(f"{name}_date_time"), f"{each.sample_id}.{name}_date_time")
-        for position, turn in enumerate(_TURNS.validate_python(conversation[name])):
+        place = f"{each.sample_id}.{name}"
+        said_at = _moment(conversation.get(f"{name}_date_time"), f"{place}_date_time")
+        for position, turn in enumerate(_read_turns(conversation[name], place)):
             yield SpokenTurn(turn.dia_id, turn.speaker, turn.text, said_at, session, position)
+
+
+def _read_turns(rows: object, place: str) -> list[_TurnIn]:
+    try:
+        return _TURNS.validate_python(rows)
+    except ValidationError as error:
+        fault = field_problems(error)[0]
+        field = place if fault.field == WHOLE_INPUT else f"{place}.{fault.field}"
+        raise InvalidInput.of(field, fault.message) from error
 
 
 def _moment(text: object, field: str) -> datetime:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from pydantic import TypeAdapter, ValidationError
+
+from contextopt.inputs import Moment, field_problems
 from contextopt.spaces import models as limits
 from contextopt.spaces.importing.files import quoted
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
@@ -35,6 +38,7 @@ LOG_OPTIONS = [
 ]  # fmt: skip
 HEADER = ("sha", "date", "author", "email", "subject", "body")
 LOG_FORMAT = "--format=%x00%H%x00%cI%x00%an%x00%ae%x00%s%x00%b%x00"
+_MOMENT: TypeAdapter[Moment] = TypeAdapter(Moment)
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     try:
         with run_git(root, arguments) as output:
             for number, commit in enumerate(parse_log(output, FILES_SHOWN), start=1):
-                yield _commit_row(commit, number, f"git:{name}")
+                yield _refuse_date(commit, number) or _commit_row(commit, number, f"git:{name}")
     except UnusableSource as error:
         if number == 0:
             raise
@@ -217,6 +221,16 @@ def _split_tokens(output: BinaryIO) -> Iterator[str]:
             pending += rest
     if pending:
         yield pending.decode("utf-8", "replace")
+
+
+def _refuse_date(commit: Commit, number: int) -> Rejection | None:
+    """Return a rejection that names the commit if its date is damaged. Its number alone would not help."""
+    try:
+        _MOMENT.validate_python(commit.header["date"])
+    except ValidationError as error:
+        fault = field_problems(error)[0].message
+        return Rejection(number, "date", f"{fault} (commit {commit.header['sha'][:12]})")
+    return None
 
 
 def _commit_row(commit: Commit, number: int, source: str) -> RawRow:

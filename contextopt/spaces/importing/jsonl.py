@@ -80,7 +80,8 @@ def _spread(opened: str, first: Found) -> Rejection:
 
 def _read_line(line: bytes, number: int, file: str) -> Found:
     try:
-        value = read_json(decode(line))
+        # Without its line break, a line that ends too early is faulty at its end.
+        value = read_json(decode(line.rstrip(b"\r\n")))
     except RecursionError:
         return Rejection(number, "row", "is nested too deep", file)
     except json.JSONDecodeError as error:

@@ -181,7 +181,8 @@ def import_rows(
     keys = GivenKeys()
     for batch in _batches(rows, report.kept_in_metadata):
         checked = keys.reject_repeats(batch)
-        written = iter(_write(space, [row for row in checked if isinstance(row, CheckedRow)], actor))
+        runs = _runs(row for row in checked if isinstance(row, CheckedRow))
+        written = iter([result for run in runs for result in _write(space, run, actor)])
         for row in checked:
             report.add(row if isinstance(row, Rejection) else next(written))
         if on_batch is not None:
@@ -201,6 +202,22 @@ def _batches(rows: Iterable[Found], kept_in_metadata: set[str]) -> Iterator[list
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _runs(rows: Iterable[CheckedRow]) -> Iterator[list[CheckedRow]]:
+    """Split a batch where a row has the key of an earlier one, of another file, with other content.
+
+    Each file updates the records of those before it, as if it were imported alone.
+    """
+    run: list[CheckedRow] = []
+    seen: dict[tuple[str, str], RecordIn] = {}
+    for row in rows:
+        key = (row.data.source, row.data.external_id)
+        if seen.setdefault(key, row.data) != row.data:
+            yield run
+            run, seen = [], {key: row.data}
+        run.append(row)
+    yield run
 
 
 def _write(space: Space, batch: list[CheckedRow], actor: str) -> list[Status | Rejection]:

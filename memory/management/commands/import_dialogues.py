@@ -66,11 +66,12 @@ class Command(ReportingCommand):
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
         dialogues = _choose(parse_dialogues(read_whole(options["file"], BYTES_MAX)), options["dialogue"])
+        slugs = _name_spaces(dialogues)
         code = DONE
         progress = Progress(self.stderr)
-        for number, dialogue in enumerate(dialogues, start=1):
+        for number, (dialogue, slug) in enumerate(zip(dialogues, slugs, strict=True), start=1):
             place = f"conversation {number:,} of {len(dialogues):,}"
-            done = _import(team, dialogue, partial(_show, progress, place))
+            done = _import(team, slug, dialogue, partial(_show, progress, place))
             self.imported += 1
             self.print_answer(
                 options, done.to_json(), f"{done.space}: records {done.records}; questions {done.questions}"
@@ -91,18 +92,35 @@ def _choose(dialogues: list[SpokenDialogue], names: list[str] | None) -> list[Sp
     """
     if not names:
         return dialogues
-    known = {dialogue.name: dialogue for dialogue in dialogues}
+    known = {dialogue.name for dialogue in dialogues}
     if strange := [name for name in names if name not in known]:
         raise InvalidInput.of("--dialogue", f"there is no conversation {strange[0]!r} in the file")
-    return [known[name] for name in dict.fromkeys(names)]
+    return [dialogue for name in dict.fromkeys(names) for dialogue in dialogues if dialogue.name == name]
+
+
+def _name_spaces(dialogues: list[SpokenDialogue]) -> list[str]:
+    """Return the slug of each conversation's space.
+
+    Raises:
+        InvalidInput: a name gives no slug, or two conversations would share a space and replace each other.
+    """
+    names: dict[str, str] = {}
+    for dialogue in dialogues:
+        slug = parse_input(SpaceIn, {"slug": slugify(dialogue.name)[:64]}, {"slug": "sample_id"}).slug
+        if slug in names:
+            both = f"{names[slug]!r} and {dialogue.name!r}"
+            raise InvalidInput.of("sample_id", f"{both} would both be the space {slug}; rename one of them")
+        names[slug] = dialogue.name
+    return list(names)
 
 
 def _show(progress: Progress, place: str, report: ImportReport) -> None:
     progress.show(f"{place}: {report}")
 
 
-def _import(team: Team, dialogue: SpokenDialogue, on_batch: Callable[[ImportReport], None]) -> _Imported:
-    slug = parse_input(SpaceIn, {"slug": slugify(dialogue.name)[:64]}, {"slug": "sample_id"}).slug
+def _import(
+    team: Team, slug: str, dialogue: SpokenDialogue, on_batch: Callable[[ImportReport], None]
+) -> _Imported:
     space = ensure_space(team=team, slug=slug, actor=ACTOR)
     records, questions = ImportReport(), ImportReport()
     import_rows(space=space, rows=_records(dialogue), actor=ACTOR, report=records, on_batch=on_batch)

@@ -140,6 +140,10 @@ def dialogue(**overrides: Any) -> dict[str, Any]:
     }
 
 
+def conversation(*turns: object, session: int = 1) -> dict[str, Any]:
+    return {f"session_{session}_date_time": "1:56 pm on 8 May, 2026", f"session_{session}": list(turns)}
+
+
 def test_imports_dialogues_as_spaces(run: Run, db: None, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps([dialogue(), dialogue(sample_id="Talk-2")]))
@@ -165,6 +169,9 @@ def test_imports_dialogues_as_spaces(run: Run, db: None, tmp_path: Path) -> None
         (json.dumps([{"sample_id": "x"}]), "conversation"),
         (json.dumps([dialogue(conversation={})]), "has no turns"),
         (json.dumps([dialogue(conversation={"session_1": []})]), "session_1_date_time"),
+        (json.dumps([dialogue(), dialogue(conversation=conversation({}))]), "Talk-1.session_1.0.dia_id"),
+        (json.dumps([dialogue(conversation=conversation(None))]), "Talk-1.session_1.0: must be an object"),
+        (json.dumps([dialogue(conversation=conversation() | {"session_1": 5})]), "Talk-1.session_1: must be"),
     ],
 )
 def test_a_file_of_another_format_is_refused(run: Run, db: None, tmp_path, content, complaint) -> None:
@@ -173,6 +180,35 @@ def test_a_file_of_another_format_is_refused(run: Run, db: None, tmp_path, conte
     code, _, err = run("import_dialogues", path)
     assert code == 2
     assert complaint in err
+    assert not Space.objects.exists()
+
+
+def test_sessions_need_not_be_numbered_without_gaps(run: Run, db: None, tmp_path: Path) -> None:
+    said = [{"dia_id": f"D{number}:1", "speaker": "Ada", "text": "Hi."} for number in (2, 10)]
+    sessions = conversation(said[1], session=10) | conversation(said[0], session=2)
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([dialogue(conversation=sessions, qa=[])]))
+    code, out, _ = run("import_dialogues", path, "--json")
+    assert (code, json.loads(out)["records"]["created"]) == (0, 2)
+    records = Record.objects.order_by("id").values_list("external_id", "thread")
+    assert list(records) == [("D2:1", "session-2"), ("D10:1", "session-10")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "complaint"),
+    [
+        ("Talk-1", "Talk-1", "sample_id: 'Talk-1' and 'Talk-1' would both be the space talk-1"),
+        ("Talk-1", "talk 1", "sample_id: 'Talk-1' and 'talk 1' would both be the space talk-1"),
+        ("Talk-1", "对话", "sample_id: "),
+    ],
+)
+def test_dialogues_that_cannot_each_be_a_space_are_refused_before_any_is_imported(
+    run: Run, db: None, tmp_path: Path, first: str, second: str, complaint: str
+) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps([dialogue(sample_id=first), dialogue(sample_id=second, qa=[])]))
+    code, _, err = run("import_dialogues", path)
+    assert (code, complaint in err) == (2, True)
     assert not Space.objects.exists()
 
 

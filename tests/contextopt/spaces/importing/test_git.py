@@ -218,3 +218,22 @@ def test_the_command_imports_and_importing_again_changes_nothing(
     assert answers[0] == {"read": 3, "created": 3, "updated": 0, "unchanged": 0, "rejected": []}
     assert answers[1] == {"read": 3, "created": 0, "updated": 0, "unchanged": 3, "rejected": []}
     assert Record.objects.filter(type="commit", source="git:widget").count() == 3
+
+
+@pytest.mark.parametrize(
+    ("date", "fault"),
+    [
+        ("nonsense", "must be a date-time, such as 2026-01-31T12:00:00Z"),
+        ("1762300800 +2500", "must be a date-time, such as 2026-01-31T12:00:00Z"),
+        ("99999999999 +0000", "must be in the years 1900 to 2998, counted in UTC"),
+    ],
+)
+def test_a_commit_with_a_damaged_date_is_named(repository: Path, date: str, fault: str) -> None:
+    commit(repository, "First", "a")
+    tree = git.git_line(repository, ["rev-parse", "HEAD^{tree}"])
+    text = f"tree {tree}\nauthor A <a@x> {date}\ncommitter A <a@x> {date}\n\nDamaged\n"
+    (repository / "text").write_text(text)
+    sha = git.git_line(repository, ["hash-object", "-t", "commit", "-w", "--literally", "text"])
+    assert sha is not None
+    (rejection,) = read_commits(str(repository), rev=sha)
+    assert rejection == Rejection(1, "date", f"{fault} (commit {sha[:12]})")

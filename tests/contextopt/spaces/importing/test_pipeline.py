@@ -106,6 +106,20 @@ def test_one_key_in_two_files_two_sources_or_a_rejected_row_is_no_repetition(
 
 
 @pytest.mark.django_db
+def test_a_later_file_updates_the_records_of_an_earlier_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"title": "Other", "external_id": "2"}
+    files = [
+        write_jsonl(tmp_path / f"{title}.jsonl", {"title": title, "external_id": "1"}, other)
+        for title in ("one", "two", "three")
+    ]
+    answer = run_import(capsys, "s", *files)
+    assert (answer["created"], answer["updated"], answer["unchanged"]) == (2, 2, 2)
+    assert Record.objects.get(external_id="1").title == "three"
+
+
+@pytest.mark.django_db
 def test_rejections_are_listed_in_the_order_of_files_and_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -407,3 +421,16 @@ def test_reading_takes_the_same_memory_for_any_length(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2_000_000
+
+
+@pytest.mark.django_db
+def test_a_line_that_ends_too_early_is_faulty_at_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"title": "a"}\n{"title": "b", "notes": "cut\r\n{"title": "c"\n')
+    answer = run_import(capsys, "s", path, code=1)
+    assert [(row["line"], row["error"].rpartition(" at ")[2]) for row in answer["rejected"]] == [
+        (2, "character 25"),
+        (3, "character 14"),
+    ]
