@@ -11,6 +11,7 @@ from contextopt.engine.prompts.warnings import OVER_BUDGET, UNKNOWN_PHASE, Conte
 from contextopt.engine.text.counters import Counter
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.validation import MAX_INT, check_int, check_text
+from contextopt.engine.wording import plural
 
 MAX_PHASE_CHARS = 64
 
@@ -124,7 +125,7 @@ def filter_phase(
         kept, trimmed = trim(kept, profile.budget_tokens, counter)
         over = filtered_tokens - profile.budget_tokens
         parts = "; ".join(map(str, trimmed))
-        message = f"{over} tokens over the budget of {profile.budget_tokens}, trimmed: {parts}."
+        message = f"{plural(over, 'token')} over the budget of {profile.budget_tokens:,}, trimmed: {parts}."
         warnings = (ContextWarning(OVER_BUDGET, message),)
         filtered_tokens = counter.count(kept)
     return PhaseResult(phase, kept, profile.budget_tokens, full_tokens, filtered_tokens, warnings, trimmed)

@@ -131,6 +131,9 @@ def test_whole_items_go_from_the_end_and_the_last_is_cut_at_a_line() -> None:
     assert cut.cut_lines == 30 - last.content.count("\n")
     (warning,) = result.warnings
     assert (warning.code, warning.remedy) == (OVER_BUDGET, None)
+    assert warning.message.startswith(
+        f"{result.full_tokens - result.budget_tokens:,} tokens over the budget of "
+    )
     assert "files" in warning.message
 
 
