@@ -25,7 +25,7 @@ from memory.questions.evaluations import find_evaluation, request_and_begin
 from memory.questions.growth import Proposal, add_proposal, propose_from_assembly, propose_from_review
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionIn, QuestionPatch, QuestionSetIn
-from memory.questions.results import evaluation_json, result_rows, to_result
+from memory.questions.results import result_rows, to_result
 from memory.review.reservations import find_item
 
 router = Router(tags=["Question sets"])
@@ -163,6 +163,7 @@ class QuestionsIn(Input):
 
 
 _SET = ("id", "name", "min_recall", "changed_at", "created_at")
+_EVALUATION = tuple(EvaluationOut.__annotations__)
 
 
 def _has_set(key: ApiKey, set_id: int) -> bool:
@@ -198,6 +199,10 @@ def question_json(question: Question) -> dict[str, Any]:
     same = pick(question, ("id", "external_id", "answer", "as_of", "source", "assembly_id", "created_at"))
     ids = sorted(row.record_id for row in question.expected.all())
     return {**same, "query": question.text, "record_ids": ids}
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    return pick(evaluation, _EVALUATION)
 
 
 def result_json(row: EvaluatedQuestion) -> dict[str, Any]:

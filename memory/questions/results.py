@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from django.db.models import QuerySet
 
@@ -113,12 +113,3 @@ def to_result(row: EvaluatedQuestion) -> QuestionResult:
 def read_results(evaluation: Evaluation) -> Sequence[QuestionResult]:
     """Return the results in the order of the questions."""
     return [to_result(row) for row in result_rows(evaluation).order_by("question_id")]
-
-
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the figures of an evaluation as the API shows them."""
-    names = (
-        "id", "config_version", "context_tokens", "state", "error", "questions", "asked", "recall",
-        "precision", "evidence_shown", "tokens_mean", "empty", "created_by", "created_at", "finished_at",
-    )  # fmt: skip
-    return {name: getattr(evaluation, name) for name in names}
