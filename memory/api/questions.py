@@ -12,7 +12,6 @@ from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import is_reached, within_spaces
-from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
@@ -25,7 +24,7 @@ from memory.questions.evaluations import find_evaluation, request_and_begin
 from memory.questions.growth import Proposal, add_proposal, propose_from_assembly, propose_from_review
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionIn, QuestionPatch, QuestionSetIn
-from memory.questions.results import result_rows, to_result
+from memory.questions.results import EvaluatedOut, result_rows, to_result
 from memory.review.reservations import find_item
 
 router = Router(tags=["Question sets"])
@@ -37,7 +36,6 @@ BULK_MAX = 1_000
 
 StateName = Literal["running", "done", "failed"]
 SourceName = Literal["hand", "file", "verdict", "vote"]
-OutcomeName = Literal["found", "cut", "dropped", "not_a_candidate", "deleted", "purged"]
 
 
 class QuestionSetOut(TypedDict):
@@ -124,31 +122,6 @@ class EvaluationOut(TypedDict):
 class EvaluationPage(TypedDict):
     items: list[EvaluationOut]
     next_cursor: str | None
-
-
-class ExpectedOut(TypedDict):
-    """An expected record in a question's context: found, or the step that lost it."""
-
-    id: int
-    external_id: str
-    outcome: OutcomeName
-    rank: int | None
-    reason: str
-
-
-class EvaluatedOut(TypedDict):
-    """One question's context in an evaluation."""
-
-    id: str
-    question_id: int
-    query: str
-    recall: float
-    precision: float
-    evidence_shown: float | None
-    tokens: int
-    empty: bool
-    records: list[ExpectedOut]
-    warnings: list[WarningJson]
 
 
 class EvaluatedPage(TypedDict):
