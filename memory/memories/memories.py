@@ -73,7 +73,7 @@ def update_memory(*, memory: Memory, changes: MemoryPatch) -> Memory:
     current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
     if current.deleted_at is not None:
         raise Conflict(f"Memory {memory.pk} is deleted. Restore it first.")
-    fields = _resolved(current.team_id, changes.given())
+    fields = _resolved(current.team_id, changes.model_dump(exclude_unset=True))
     if not fields:
         return current
     for name, value in fields.items():
