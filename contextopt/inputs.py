@@ -156,7 +156,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
 
 
 class Input(BaseModel):
-    """A request body or row. Unknown fields are refused, so that a misspelt one is not silently lost."""
+    """A request body, query or row. Unknown fields are refused, so that no misspelt one is silently lost."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

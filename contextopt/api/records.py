@@ -8,7 +8,7 @@ from typing import Annotated
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import Field, PlainValidator, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
@@ -98,9 +98,7 @@ class BulkIn(Input):
     records: Annotated[list[Row], Field(min_length=1, max_length=BULK_MAX)]
 
 
-class ViewQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class ViewQuery(Input):
     count_view: Annotated[
         bool, Field(description="Set to false if this request should not count as a view.")
     ] = True

@@ -8,14 +8,13 @@ from django.db.models import QuerySet
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Path, Query, Router
-from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
 
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.csvlines import csv_lines
 from contextopt.api.protocol.outputs import pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.inputs import Id, Slug
+from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
 from contextopt.paging import by_moment
 from memory.api.feedback import rater_of
@@ -126,10 +125,8 @@ _RULES = tuple(RulesOut.__annotations__)
 _VERDICT = tuple(VerdictOut.__annotations__)
 
 
-class WhoQuery(BaseModel):
+class WhoQuery(Input):
     """The reviewer to act for; without it, the key."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reviewer: Rater | None = None
 
