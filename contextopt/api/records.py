@@ -28,7 +28,7 @@ from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.api.protocol.reach import within_spaces
 from contextopt.assemblies.purge import purge_record
-from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text, field_problems
+from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems
 from contextopt.lookups import find_one
 from contextopt.models import Record, RecordRevision, Scope, Space
 from contextopt.paging import by_moment, by_number
@@ -42,8 +42,6 @@ router = Router(tags=["Records"])
 BY_DATE = by_moment("record", "date")
 BY_REVISION = by_number("revision", "number")
 BULK_MAX = 1_000
-
-RevisionNumber = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
 class RecordQuery(PageQuery):
@@ -236,7 +234,7 @@ def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQue
     summary="Restore a revision",
 )
 @within_spaces()
-def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[RevisionNumber]) -> HttpResponse:
+def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[Ordinal]) -> HttpResponse:
     """Restores the record to an earlier state. The current state becomes a revision too."""
     record = find_record(request, record_id)
     restored = records.restore_revision(record=record, number=number, actor=actor(request))
