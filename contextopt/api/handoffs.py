@@ -54,9 +54,7 @@ class CompressedOut(TypedDict):
     warnings: list[WarningJson]
 
 
-class FindingOut(TypedDict):
-    """One finding. `tokens` counts the finding alone, in full."""
-
+class BundleFindingOut(TypedDict):
     id: str
     phase: PhaseWord
     category: str
@@ -66,6 +64,11 @@ class FindingOut(TypedDict):
     depends_on: list[str]
     implementation_ready: bool
     decision: Literal["open", "resolved"] | None
+
+
+class FindingOut(BundleFindingOut):
+    """One finding. `tokens` counts the finding alone, in full."""
+
     resolution: str
     resolved_by: str
     resolved_at: datetime | None
@@ -128,18 +131,6 @@ class StatusOut(TypedDict):
     tokens: TokensOut
     saved_tokens: int
     warnings: list[WarningJson]
-
-
-class BundleFindingOut(TypedDict):
-    id: str
-    phase: PhaseWord
-    category: str
-    content: dict[str, Any]
-    tags: list[str]
-    confidence: float
-    depends_on: list[str]
-    implementation_ready: bool
-    decision: Literal["open", "resolved"] | None
 
 
 class ReferenceOut(TypedDict):
