@@ -57,9 +57,7 @@ class HandoffPhase(models.TextChoices):
 
     @property
     def before(self) -> "HandoffPhase | None":
-        order = list(HandoffPhase)
-        place = order.index(self)
-        return order[place - 1] if place else None
+        return self.all_before[-1] if self.all_before else None
 
     @property
     def all_before(self) -> "tuple[HandoffPhase, ...]":
