@@ -236,7 +236,7 @@ class WrittenBrief:
     refusal: str
 
 
-def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompression | None:
+def settle_brief(*, compression_id: int, written: WrittenBrief) -> None:
     """Make a model's brief the active one, or note why not. Only the first answer counts.
 
     An answer that comes after the next phase began to read is kept beside the extract for comparison.
@@ -245,7 +245,7 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompress
         rows = PhaseCompression.objects.select_for_update(no_key=True).filter(pk=compression_id)
         compression = rows.filter(brief_state__in=[BriefState.PENDING, BriefState.LATE], written="").first()
         if compression is None:
-            return None
+            return
         is_awaited = compression.brief_state == BriefState.PENDING
         compression.written = written.text
         compression.written_tokens = written.tokens
@@ -266,7 +266,6 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompress
         state=compression.brief_state,
         note=compression.brief_note,
     )
-    return compression
 
 
 def consume(compression: PhaseCompression) -> None:
