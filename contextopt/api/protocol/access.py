@@ -34,15 +34,11 @@ def admit(request: HttpRequest, key: ApiKey | None, needed: Scope) -> ApiKey | N
     """
     if key is not None:
         request.allowance = count_request(key)  # type: ignore[attr-defined]
-        check_scope(key, needed)
+        if not key.allows(needed):
+            raise AuthorizationError(
+                message=f"This requires a key with scope {needed.value}. Yours has scope {key.scope}."
+            )
     return key
-
-
-def check_scope(key: ApiKey, needed: Scope) -> None:
-    if not key.allows(needed):
-        raise AuthorizationError(
-            message=f"This requires a key with scope {needed.value}. Yours has scope {key.scope}."
-        )
 
 
 class BearerKey(HttpBearer):
