@@ -15,7 +15,7 @@ from contextopt.api.protocol.reach import is_reached, within_spaces
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
-from contextopt.models import ApiKey, Assembly
+from contextopt.models import Assembly
 from contextopt.paging import by_moment, by_number
 from contextopt.spaces.importing import ImportReport, RawRow
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
@@ -139,21 +139,12 @@ _SET = ("id", "name", "min_recall", "changed_at", "created_at")
 _EVALUATION = tuple(EvaluationOut.__annotations__)
 
 
-def _has_set(key: ApiKey, set_id: int) -> bool:
-    return is_reached(key, QuestionSet.objects.filter(pk=set_id))
-
-
-def _has_question(key: ApiKey, question_id: int) -> bool:
-    return is_reached(key, Question.objects.filter(pk=question_id), "question_set__space_id")
-
-
-def _has_evaluation(key: ApiKey, evaluation_id: int) -> bool:
-    return is_reached(key, Evaluation.objects.filter(pk=evaluation_id), "question_set__space_id")
-
-
+IN_SET = "question_set__space_id"
 in_own_sets = within_spaces(
-    set_id=_has_set, question_id=_has_question, evaluation_id=_has_evaluation
-)  # fmt: skip
+    set_id=lambda key, pk: is_reached(key, QuestionSet.objects.filter(pk=pk)),
+    question_id=lambda key, pk: is_reached(key, Question.objects.filter(pk=pk), IN_SET),
+    evaluation_id=lambda key, pk: is_reached(key, Evaluation.objects.filter(pk=pk), IN_SET),
+)
 
 
 def _sets() -> QuerySet[QuestionSet]:
