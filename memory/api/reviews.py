@@ -1,6 +1,5 @@
 """Endpoints for review: the queue, reservations, verdicts, and their summary."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -206,12 +205,8 @@ def export(request: ApiRequest, query: Query[ExportQuery]) -> StreamingHttpRespo
         return StreamingHttpResponse(
             csv_lines(verdicts.HEADER, verdicts.csv_rows(rows)), content_type="text/csv; charset=utf-8"
         )
-    return StreamingHttpResponse(_json_lines(rows), content_type="application/jsonl")
-
-
-def _json_lines(rows: Iterator[verdicts.VerdictRow]) -> Iterator[bytes]:
-    for row in rows:
-        yield to_json(row) + b"\n"
+    lines = (to_json(row) + b"\n" for row in rows)
+    return StreamingHttpResponse(lines, content_type="application/jsonl")
 
 
 @router.get("/reviews/rules", auth=READ, response=RulesOut, summary="Read the review rules")
