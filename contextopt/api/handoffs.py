@@ -29,7 +29,7 @@ from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord
+from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord, TaskFacts
 from contextopt.engine.briefs.compression import compress
 from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
@@ -114,18 +114,9 @@ class TokensOut(TypedDict):
     implementation: PhaseTokensOut
 
 
-class StatusOut(TypedDict):
+class StatusOut(TaskFacts):
     """A task with the findings and hand-offs of its phases."""
 
-    id: int
-    external_id: str
-    description: str
-    repository: str
-    state: Literal["open", "completed", "failed", "impossible"]
-    phase: PhaseWord
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
     findings: list[FindingOut]
     knowledge_pool: KnowledgePoolOut
     tokens: TokensOut

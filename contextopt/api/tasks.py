@@ -33,7 +33,7 @@ PhaseWord = Literal["analysis", "design", "implementation"]
 ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]
 
 
-class TaskRow(TypedDict):
+class TaskFacts(TypedDict):
     id: int
     external_id: str
     description: str
@@ -43,6 +43,9 @@ class TaskRow(TypedDict):
     created_by: str
     created_at: datetime
     updated_at: datetime
+
+
+class TaskRow(TaskFacts):
     expires_at: datetime | None
 
 
