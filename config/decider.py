@@ -1,9 +1,7 @@
 """A process that decides on contexts for the gateway, which starts it (contextopt/gateway/deciders.py)."""
 
-import multiprocessing
 import os
 import signal
-import threading
 
 import django
 
@@ -12,6 +10,7 @@ django.setup()
 
 from config.embedded.pulses import start_pulse, start_pulse_without_thread  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
+from contextopt.children import end_with_parent  # noqa: E402
 from contextopt.gateway.contexts import load_shared  # noqa: E402
 
 load_shared()
@@ -23,12 +22,5 @@ start_pulse_without_thread()
 def begin() -> None:
     """Start the pulse, ignore Ctrl-C, and end with the gateway."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_gateway, daemon=True).start()
+    end_with_parent()
     start_pulse()
-
-
-def _end_with_gateway() -> None:
-    gateway = multiprocessing.parent_process()
-    assert gateway is not None
-    gateway.join()
-    os._exit(0)

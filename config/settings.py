@@ -191,7 +191,6 @@ DATABASES = {
         },
     }
 }
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Jobs go through the same PostgreSQL unless a broker is named; see config/celery.py.
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
@@ -252,8 +251,6 @@ METRICS_TOKEN = env_str("METRICS_TOKEN")
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
-USE_I18N = True
-USE_TZ = True
 USE_THOUSAND_SEPARATOR = True
 # config/en_GB/formats.py overrides some of Django's formats.
 FORMAT_MODULE_PATH = "config"
@@ -280,7 +277,6 @@ SECURE_CSP = {
     "frame-ancestors": [CSP.NONE],
     "form-action": [CSP.SELF],
 }
-SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
@@ -288,7 +284,6 @@ CSRF_FAILURE_VIEW = "dashboard.kit.frame.errors.csrf_failure"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 2**20
 
 LOG_FORMAT = env_str("LOG_FORMAT", "json")

@@ -145,6 +145,8 @@ Text = Annotated[str, AfterValidator(refuse_unstorable)]
 Moment = Annotated[datetime, BeforeValidator(read_moment), AfterValidator(check_moment)]
 Slug = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-zA-Z0-9_-]+$")]
 Id = Annotated[int, Field(ge=1, le=BIGINT_MAX), NUMBER]
+Ordinal = Annotated[int, Field(ge=1, le=INT_MAX), NUMBER]
+"""A version, an attempt, or another number within its owner."""
 BigInt = Annotated[int, Field(ge=-(2**63), le=BIGINT_MAX), NUMBER]
 Tokens = Annotated[int, Field(ge=0, le=MAX_PART_TOKENS), NUMBER]
 Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
@@ -156,7 +158,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(check_metadata)]
 
 
 class Input(BaseModel):
-    """A request body or row. Unknown fields are refused, so that a misspelt one is not silently lost."""
+    """A request body, query or row. Unknown fields are refused, so that no misspelt one is silently lost."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

@@ -37,7 +37,6 @@ class Location:
 
     base_dir: Path
     data_dir: Path
-    socket_dir: Path
     bin_dir: Path
     run_as: str | None
     note: str
@@ -59,6 +58,17 @@ class Location:
         """Return the user that owns the server's files."""
         return os.geteuid() if self.run_as is None else pwd.getpwnam(self.run_as).pw_uid
 
+    @property
+    def socket_dir(self) -> Path:
+        """Return `run` beside the data, or a short private directory if the path is too long for a socket."""
+        beside = self.home / "run"
+        address = os.fsencode(beside / SOCKET_NAME)
+        if len(address) <= MAX_SOCKET_BYTES and PLAIN_PATH.fullmatch(str(beside)):
+            return beside
+        # /tmp rather than $TMPDIR: two shells of one user must agree on the place.
+        temporary = Path("/tmp") if Path("/tmp").is_dir() else Path(tempfile.gettempdir())  # noqa: S108
+        return temporary / f"contextopt-{self.owner_uid}-{_digest(self.home)}"
+
 
 def location(base_dir: Path = BASE_DIR) -> Location:
     """Return where the server of the checkout `base_dir` lives.
@@ -69,7 +79,7 @@ def location(base_dir: Path = BASE_DIR) -> Location:
     own_home = base_dir / "var" / "postgres"
     installed = installed_bin_dir()
     if os.geteuid() != 0:
-        return _located(base_dir, own_home, installed, None, "")
+        return Location(base_dir, own_home / "data", installed, None, "")
     away_home = SYSTEM_STATE_DIR / f"contextopt-{_digest(base_dir)}"
     account = _server_account(own_home, away_home)
     home, note = own_home, ""
@@ -78,14 +88,11 @@ def location(base_dir: Path = BASE_DIR) -> Location:
         home = _settled_home(own_home, away_home) or away_home
         note += f": the database is kept in {home} instead of {own_home}." if home == away_home else "."
     elif (settled := _settled_home(own_home, away_home)) is not None and settled != own_home:
-        home, note = (
-            settled,
-            f"The database made earlier for this checkout is in {settled}.",
-        )
+        home, note = settled, f"The database made earlier for this checkout is in {settled}."
     if _blocked_at(installed / "postgres", account):
         copy = home / f"{DISTRIBUTION}-{importlib.metadata.version(DISTRIBUTION)}"
         installed = copy / installed.relative_to(installed.parents[2])
-    return _located(base_dir, home, installed, account.pw_name, note)
+    return Location(base_dir, home / "data", installed, account.pw_name, note)
 
 
 def installed_bin_dir() -> Path:
@@ -94,22 +101,6 @@ def installed_bin_dir() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise PostgresError(f"{DISTRIBUTION} is not installed. Run `make setup`.")
     return Path(spec.submodule_search_locations[0]) / RELEASE / "bin"
-
-
-def _located(base_dir: Path, home: Path, bin_dir: Path, run_as: str | None, note: str) -> Location:
-    uid = os.geteuid() if run_as is None else pwd.getpwnam(run_as).pw_uid
-    return Location(base_dir, home / "data", _socket_dir(home, uid), bin_dir, run_as, note)
-
-
-def _socket_dir(home: Path, uid: int) -> Path:
-    """Return `run` beside the data, or a short private directory when the path is too long for a socket."""
-    beside = home / "run"
-    address = os.fsencode(beside / SOCKET_NAME)
-    if len(address) <= MAX_SOCKET_BYTES and PLAIN_PATH.fullmatch(str(beside)):
-        return beside
-    # /tmp rather than $TMPDIR: two shells of one user must agree on the place.
-    temporary = Path("/tmp") if Path("/tmp").is_dir() else Path(tempfile.gettempdir())  # noqa: S108
-    return temporary / f"contextopt-{uid}-{_digest(home)}"
 
 
 def _server_account(*homes: Path) -> pwd.struct_passwd:

@@ -29,20 +29,6 @@ from config.embedded.locks import acquire, locked, open_lock, try_lock
 from config.embedded.place import BASE_DIR, DISTRIBUTION, Location, installed_bin_dir, location
 from config.embedded.remains import clear_remains, is_stopping, kill_server, postmaster
 
-__all__ = [
-    "Location",
-    "PostgresError",
-    "connection_params",
-    "ensure_running",
-    "hold",
-    "is_running",
-    "is_silent",
-    "kill",
-    "location",
-    "release",
-    "stop",
-]
-
 DATABASE = "contextopt"
 START_LOCK = "postgres"
 USERS_LOCK = "postgres-users"
@@ -101,9 +87,8 @@ def ensure_running(place: Location | None = None) -> None:
         _spawn_lingerer(place)
 
 
-def hold(place: Location | None = None) -> None:
+def hold(place: Location) -> None:
     """Count this process as a user of the server until it ends or releases it."""
-    place = place or location()
     if place.base_dir in _held:
         return
     handle = open_lock(place.var_dir, USERS_LOCK)

@@ -36,8 +36,7 @@ def is_stopping(place: Location) -> bool:
 
 
 def server_processes(place: Location) -> list[psutil.Process]:
-    found = (process for process in psutil.process_iter() if _serves(process, place))
-    return list(found)
+    return [process for process in psutil.process_iter() if _serves(process, place)]
 
 
 def kill_server(place: Location) -> None:

@@ -26,7 +26,7 @@ from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.marks import unmark
 from contextopt.errors import InvalidInput
-from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Text, check_json, has_surrogate, refuse_blank
+from contextopt.inputs import NUMBER, Id, Input, Ordinal, Text, check_json, has_surrogate, refuse_blank
 from contextopt.limits import MODEL_MAX
 
 ERROR_MAX = 2_000_000
@@ -289,7 +289,7 @@ class AttemptIn(FailureIn, RetryLimitsIn):
     files: Files
     before: Files = Field(default_factory=dict)
     receiver: Receiver = DEFAULT_RECEIVER
-    attempt: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
+    attempt: Ordinal | None = None
     counter: CounterName = "tokenizer"
     encoding: Encoding = "cl100k_base"
     model: Model = ""
@@ -301,7 +301,7 @@ class RetryIn(FailureIn):
     task: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)]
     before: Files
     after: Files
-    attempt: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] = 1
+    attempt: Ordinal = 1
 
 
 class CountedRetryIn(RetryIn, RetryLimitsIn):

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator
-from django.db import models, transaction
+from django.db import models
 from django.db.models import F, Q, Sum
 from django.db.models.functions import Length
 from django.utils import timezone
@@ -57,9 +57,7 @@ class HandoffPhase(models.TextChoices):
 
     @property
     def before(self) -> "HandoffPhase | None":
-        order = list(HandoffPhase)
-        place = order.index(self)
-        return order[place - 1] if place else None
+        return self.all_before[-1] if self.all_before else None
 
     @property
     def all_before(self) -> "tuple[HandoffPhase, ...]":
@@ -309,36 +307,6 @@ class ReceiverFile(models.Model):
 class PhaseProfileQuerySet(models.QuerySet["PhaseProfile"]):
     def active(self) -> Self:
         return self.filter(is_active=True)
-
-    @transaction.atomic
-    def publish(
-        self, *, team: Team, phase: str, created_by: str, note: str = "", **settings: object
-    ) -> "PhaseProfile":
-        """Add the next version and make it the active one.
-
-        Settings that are not given come from the active version, or else from the defaults.
-        """
-        team.lock()
-        versions = self.filter(team=team, phase=phase)
-        latest = versions.order_by("-version").first()
-        current = versions.active().first() or latest or phases.DEFAULT_PROFILES.get(phase)
-        carried = {name: getattr(current, name) for name in PHASE_SETTINGS} if current else {}
-        values = {**carried, **settings}
-        if "fields" in values:
-            values["fields"] = list(values["fields"])
-        profile = self.model(
-            team=team,
-            phase=phase,
-            version=latest.version + 1 if latest else 1,
-            created_by=created_by,
-            note=note,
-            is_active=True,
-            **values,
-        )
-        profile.full_clean(validate_constraints=False)
-        versions.active().update(is_active=False)
-        profile.save(force_insert=True)
-        return profile
 
 
 class PhaseProfile(models.Model):

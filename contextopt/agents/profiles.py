@@ -58,13 +58,26 @@ def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str)
             raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
     team.lock()
     check_phase(team.pk, phase, given=given)
-    before = PhaseProfile.objects.active().filter(team=team, phase=phase).first()
+    versions = PhaseProfile.objects.filter(team=team, phase=phase)
+    latest, before = versions.order_by("-version").first(), versions.active().first()
+    current = before or latest or DEFAULT_PROFILES.get(phase)
+    values = {name: getattr(current, name) for name in PHASE_SETTINGS if current} | given
+    profile = PhaseProfile(
+        team=team,
+        phase=phase,
+        version=latest.version + 1 if latest else 1,
+        is_active=True,
+        budget_tokens=values["budget_tokens"],
+        fields=list(values["fields"]),
+        note=data.note,
+        created_by=created_by,
+    )
     try:
-        profile = PhaseProfile.objects.publish(
-            team=team, phase=phase, created_by=created_by, note=data.note, **given
-        )
+        profile.full_clean(validate_constraints=False)
     except ValidationError as error:
         raise InvalidInput.of_model(error) from error
+    versions.active().update(is_active=False)
+    profile.save(force_insert=True)
     _note(created_by, "profile.published", before, profile)
     return profile
 

@@ -1,16 +1,13 @@
 """Endpoints for configs: numbered versions of a space's settings."""
 
-from typing import Annotated
-
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import Field
 
 from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor, find_space
 from contextopt.api.protocol.outputs import ConfigOut, ConfigPage, config_json, created, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import within_spaces
-from contextopt.inputs import INT_MAX, Slug
+from contextopt.inputs import Ordinal, Slug
 from contextopt.models import ContextConfig
 from contextopt.paging import by_number
 from contextopt.spaces.configs import activate_config, find_config, publish_config
@@ -18,8 +15,6 @@ from contextopt.spaces.inputs import ConfigIn
 
 router = Router(tags=["Settings"])
 BY_VERSION = by_number("config", "version")
-
-Version = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
 @router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List config versions")
@@ -49,7 +44,7 @@ def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> Http
     "/spaces/{slug}/configs/{version}", auth=READ, response=ConfigOut, summary="Read a config version"
 )
 @within_spaces()
-def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
+def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Ordinal]) -> HttpResponse:
     """Returns one config of a space."""
     return reply(config_json(find_config(find_space(request, slug), version)))
 
@@ -60,7 +55,7 @@ def read_config(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -
     response=ConfigOut,
     summary="Activate a config version",
 )
-def activate(request: ApiRequest, slug: Path[Slug], version: Path[Version]) -> HttpResponse:
+def activate(request: ApiRequest, slug: Path[Slug], version: Path[Ordinal]) -> HttpResponse:
     """Activates a draft or an earlier config, unchanged and under its own number."""
     space = find_space(request, slug)
     return reply(config_json(activate_config(space=space, version=version, actor=actor(request))))

@@ -29,7 +29,7 @@ from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord
+from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord, TaskFacts
 from contextopt.engine.briefs.compression import compress
 from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
@@ -54,9 +54,7 @@ class CompressedOut(TypedDict):
     warnings: list[WarningJson]
 
 
-class FindingOut(TypedDict):
-    """One finding. `tokens` counts the finding alone, in full."""
-
+class BundleFindingOut(TypedDict):
     id: str
     phase: PhaseWord
     category: str
@@ -66,6 +64,11 @@ class FindingOut(TypedDict):
     depends_on: list[str]
     implementation_ready: bool
     decision: Literal["open", "resolved"] | None
+
+
+class FindingOut(BundleFindingOut):
+    """One finding. `tokens` counts the finding alone, in full."""
+
     resolution: str
     resolved_by: str
     resolved_at: datetime | None
@@ -111,35 +114,14 @@ class TokensOut(TypedDict):
     implementation: PhaseTokensOut
 
 
-class StatusOut(TypedDict):
+class StatusOut(TaskFacts):
     """A task with the findings and hand-offs of its phases."""
 
-    id: int
-    external_id: str
-    description: str
-    repository: str
-    state: Literal["open", "completed", "failed", "impossible"]
-    phase: PhaseWord
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
     findings: list[FindingOut]
     knowledge_pool: KnowledgePoolOut
     tokens: TokensOut
     saved_tokens: int
     warnings: list[WarningJson]
-
-
-class BundleFindingOut(TypedDict):
-    id: str
-    phase: PhaseWord
-    category: str
-    content: dict[str, Any]
-    tags: list[str]
-    confidence: float
-    depends_on: list[str]
-    implementation_ready: bool
-    decision: Literal["open", "resolved"] | None
 
 
 class ReferenceOut(TypedDict):

@@ -1,12 +1,11 @@
 """Endpoints for the phases of a coding agent and their profiles."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 from urllib.parse import quote
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import Field
 
 from contextopt.agents.inputs import FilterIn, Phase, ProfileIn
 from contextopt.agents.phases import filter_agent_context
@@ -23,14 +22,12 @@ from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.counters import get_counter
-from contextopt.inputs import INT_MAX
+from contextopt.inputs import Ordinal
 from contextopt.models import PhaseProfile
 from contextopt.paging import by_number
 
 router = Router(tags=["Phases"])
 BY_VERSION = by_number("profile", "version")
-
-Version = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
 class ActiveProfileOut(TypedDict):
@@ -169,7 +166,7 @@ def create_profile(request: ApiRequest, phase: Path[Phase], data: ProfileIn) -> 
 
 
 @router.get("/phases/{phase}/profiles/{version}", auth=READ, response=ProfileOut, summary="Read a profile")
-def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Version]) -> HttpResponse:
+def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Ordinal]) -> HttpResponse:
     """Returns one version of a phase's profile."""
     return reply(profile_json(find_profile(request.auth.team_id, phase, version)))
 
@@ -180,7 +177,7 @@ def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Version]
     response=ProfileOut,
     summary="Activate a profile",
 )
-def activate(request: ApiRequest, phase: Path[Phase], version: Path[Version]) -> HttpResponse:
+def activate(request: ApiRequest, phase: Path[Phase], version: Path[Ordinal]) -> HttpResponse:
     """Activates an earlier version, unchanged and under its own number."""
     return reply(
         profile_json(

@@ -8,7 +8,7 @@ from typing import Annotated
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import Field, PlainValidator, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
@@ -28,7 +28,7 @@ from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.api.protocol.reach import within_spaces
 from contextopt.assemblies.purge import purge_record
-from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text, field_problems
+from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems
 from contextopt.lookups import find_one
 from contextopt.models import Record, RecordRevision, Scope, Space
 from contextopt.paging import by_moment, by_number
@@ -42,8 +42,6 @@ router = Router(tags=["Records"])
 BY_DATE = by_moment("record", "date")
 BY_REVISION = by_number("revision", "number")
 BULK_MAX = 1_000
-
-RevisionNumber = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 
 class RecordQuery(PageQuery):
@@ -98,9 +96,7 @@ class BulkIn(Input):
     records: Annotated[list[Row], Field(min_length=1, max_length=BULK_MAX)]
 
 
-class ViewQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class ViewQuery(Input):
     count_view: Annotated[
         bool, Field(description="Set to false if this request should not count as a view.")
     ] = True
@@ -238,7 +234,7 @@ def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQue
     summary="Restore a revision",
 )
 @within_spaces()
-def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[RevisionNumber]) -> HttpResponse:
+def restore_revision(request: ApiRequest, record_id: Path[Id], number: Path[Ordinal]) -> HttpResponse:
     """Restores the record to an earlier state. The current state becomes a revision too."""
     record = find_record(request, record_id)
     restored = records.restore_revision(record=record, number=number, actor=actor(request))

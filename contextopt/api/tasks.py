@@ -21,7 +21,7 @@ from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.counters import get_counter
 from contextopt.errors import NotFound
-from contextopt.inputs import INT_MAX, Id, Text
+from contextopt.inputs import Id, Ordinal, Text
 from contextopt.models import Attempt, Task
 from contextopt.paging import by_moment, by_number
 
@@ -29,12 +29,11 @@ router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")
 BY_NUMBER = by_number("attempt", "number")
 
-Number = Annotated[int, Field(ge=1, le=INT_MAX)]
 PhaseWord = Literal["analysis", "design", "implementation"]
 ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]
 
 
-class TaskRow(TypedDict):
+class TaskFacts(TypedDict):
     id: int
     external_id: str
     description: str
@@ -44,6 +43,9 @@ class TaskRow(TypedDict):
     created_by: str
     created_at: datetime
     updated_at: datetime
+
+
+class TaskRow(TaskFacts):
     expires_at: datetime | None
 
 
@@ -335,7 +337,7 @@ def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQu
 @router.get(
     "/tasks/{task_id}/attempts/{number}", auth=READ, response=AttemptDetail, summary="Read an attempt"
 )
-def read_attempt(request: ApiRequest, task_id: Path[Id], number: Path[Number]) -> HttpResponse:
+def read_attempt(request: ApiRequest, task_id: Path[Id], number: Path[Ordinal]) -> HttpResponse:
     """Returns an attempt with the text sent to its receiver."""
     task = find_task(request.auth.team_id, task_id)
     attempt = task.attempts.filter(number=number).first()

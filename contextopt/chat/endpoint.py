@@ -108,12 +108,8 @@ def complete(
         asked |= {"stream": True, "stream_options": {"include_usage": True}}
     started = time.perf_counter()
     with _plain_errors(timeout_seconds), _completions(timeout_seconds).create(**asked) as received:
-        answer = read_answer(received, on_text or _ignore, deadline=started + timeout_seconds)
+        answer = read_answer(received, on_text or (lambda _: None), deadline=started + timeout_seconds)
     return _read(answer, (time.perf_counter() - started) * 1_000)
-
-
-def _ignore(_text: str) -> None:
-    """Ignore the text so far."""
 
 
 def _completions(timeout_seconds: float) -> "CompletionsWithStreamingResponse":

@@ -10,14 +10,13 @@ from contextopt.connections.toolfiles import Change, Outcome, UnusableFile, undo
 from contextopt.connections.tools import Place, Tool
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.limits import NAME_MAX
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, revoke_key
 from contextopt.people.models import ApiKey, Team
 from contextopt.spaces.importing import UnusableSource, ensure_space
 from contextopt.spaces.importing.git import find_repository
 from contextopt.spaces.models import Space
-
-KEY_NAME_MAX = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Pl
 def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Space]:
     """Make the space and the key, and write the files. If one cannot be written, everything is undone."""
     space = ensure_space(team=team, slug=plan.space, actor=actor)
-    name = flatten_to(f"{plan.tool.label}: {plan.name}", KEY_NAME_MAX)
+    name = flatten_to(f"{plan.tool.label}: {plan.name}", NAME_MAX)
     key, secret = create_key(team=team, data=KeyIn(name=name, scope="write"), actor=actor)
     connection = Connection(
         tool=plan.tool.name,
@@ -104,10 +103,11 @@ def undo_connection(tool: Tool, repository: Path, *, actor: str) -> dict[str, Ou
     Raises:
         NotFound: the repository is not connected.
     """
-    file = store.connection_file(tool.name, find_root(repository))
+    root = find_root(repository)
+    file = store.connection_file(tool.name, root)
     connection = store.read_connection(file)
     if connection is None:
-        raise NotFound(f"{find_root(repository)} is not connected to {tool.label}.")
+        raise NotFound(f"{root} is not connected to {tool.label}.")
     shared = _hand_over(connection, store.others_of(tool.name, file))
     outcomes = {kept["path"]: undo_file(kept) for kept in connection["files"] if kept["path"] not in shared}
     key = ApiKey.objects.filter(pk=connection["key_id"]).first()
@@ -119,14 +119,11 @@ def undo_connection(tool: Tool, repository: Path, *, actor: str) -> dict[str, Ou
 
 def _hand_over(connection: Connection, others: Sequence[Path]) -> set[str]:
     """Give files outside the repository to another connection, and return their paths."""
-    outside = [kept for kept in connection["files"] if not _is_inside(kept["path"], connection["repository"])]
+    folder = connection["repository"]
+    outside = [kept for kept in connection["files"] if not Path(kept["path"]).is_relative_to(folder)]
     heir = store.read_connection(others[0]) if others and outside else None
     if heir is None:
         return set()
     heir["files"] = [*heir["files"], *outside]
     store.write_connection(others[0], heir)
     return {kept["path"] for kept in outside}
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return Path(path).is_relative_to(folder)

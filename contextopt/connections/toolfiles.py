@@ -80,7 +80,8 @@ class Change:
                 for each in self.entries
             ],
             "block": self.block,
-            "folders": [str(each) for each in _missing_folders(self.path)],
+            # Those that writing the file creates, the innermost first.
+            "folders": [str(each) for each in self.path.parents if not each.exists()],
         }
 
 
@@ -261,11 +262,6 @@ def _merge(old: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
         else:
             merged[name] = value
     return merged
-
-
-def _missing_folders(path: Path) -> list[Path]:
-    """Return the folders to be created for a file, the innermost first."""
-    return [folder for folder in path.parents if not folder.exists()]
 
 
 def _umask() -> int:

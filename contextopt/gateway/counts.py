@@ -4,9 +4,8 @@ import threading
 from collections import OrderedDict
 from hashlib import blake2b
 
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
 
-ENCODING = "cl100k_base"
 REMEMBERED_MAX = 10_000
 # Counting a shorter text is as fast as looking it up.
 LEAST_CHARS = 200
@@ -18,7 +17,7 @@ _lock = threading.Lock()
 def count_tokens(text: str) -> int:
     """Return the tokens of a text from a request. Characters that UTF-8 cannot encode are replaced."""
     text = text.encode(errors="replace").decode() if not text.isascii() else text
-    tokenizer: Tokenizer = get_tokenizer(ENCODING)
+    tokenizer = get_tokenizer(DEFAULT_ENCODING)
     if len(text) < LEAST_CHARS:
         return tokenizer.count(text)
     key = blake2b(text.encode(), digest_size=16).digest()

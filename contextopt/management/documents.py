@@ -35,12 +35,8 @@ class DocumentCommand(ReportingCommand):
         parser.add_argument("--no-log", action="store_true", help="don't log the saving")
 
 
-def _same(document: object) -> object:
-    return document
-
-
 def read_document[Model: BaseModel](
-    model: type[Model], name: str, complete: Callable[[object], object] = _same
+    model: type[Model], name: str, complete: Callable[[object], object] = lambda document: document
 ) -> Model:
     """Read the document, complete it, and validate it.
 

@@ -11,7 +11,7 @@ from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_stat
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import read_digits
-from contextopt.management.base import ReportingCommand, team_of
+from contextopt.management.base import DONE, ReportingCommand, team_of
 from contextopt.models import Task, Team
 
 
@@ -21,11 +21,13 @@ class TaskCommand(ReportingCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("task", metavar="TASK", help="the task's number or external ID")
 
-    def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> None:
+    def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> int:
+        """Print the task and return the exit code."""
         status = task_status(team_id=team.pk, task_id=task_id)
         # Format timestamps as the API does.
         answer = json.loads(json.dumps(status.to_json(), cls=DjangoJSONEncoder))
         self.print_answer(options, answer, describe_task(status))
+        return DONE
 
 
 def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:

@@ -108,13 +108,7 @@ class Checkout(Protocol):
 
 @contextmanager
 def opened(path: str) -> Iterator[Checkout]:
-    """Open a folder and close it after reading; see `open_checkout`."""
-    with closing(open_checkout(path)) as checkout:
-        yield checkout
-
-
-def open_checkout(path: str) -> Checkout:
-    """Return the folder's git repository, or the folder without history.
+    """Open the folder's git repository, or the folder without history, and close it after reading.
 
     A folder within a repository counts as a folder without history, unless it is the repository's top. So
     does a repository without commits.
@@ -126,9 +120,9 @@ def open_checkout(path: str) -> Checkout:
         raise InvalidInput.of("REPO", f"{path!r} is not a folder on this machine")
     folder = Path(path).resolve()
     top = top_folder(folder)
-    if top is None or top.resolve() != folder or _commit(folder, "HEAD") is None:
-        return FolderCheckout(folder)
-    return GitCheckout(folder)
+    has_history = top is not None and top.resolve() == folder and _commit(folder, "HEAD") is not None
+    with closing(GitCheckout(folder) if has_history else FolderCheckout(folder)) as checkout:
+        yield checkout
 
 
 def _commit(folder: Path, rev: str) -> str | None:

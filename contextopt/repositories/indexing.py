@@ -49,10 +49,6 @@ type Read = Callable[[Iterable[Entry]], Iterator[tuple[Entry, bytes | None]]]
 type Progress = Callable[[str], None]
 
 
-def say_nothing(_text: str) -> None:
-    """Ignore progress."""
-
-
 @dataclass(frozen=True, slots=True)
 class IndexReport:
     """The result of an indexing. `parsed` in its JSON counts the contents not seen before."""
@@ -94,7 +90,7 @@ class _Stored(NamedTuple):
 
 
 def index_checkout(
-    *, team: Team, checkout: Checkout, rev: str | None, actor: str, on_progress: Progress = say_nothing
+    *, team: Team, checkout: Checkout, rev: str | None, actor: str, on_progress: Progress = lambda _: None
 ) -> IndexReport:
     """Bring a folder's repository up to a revision, creating it if it is missing; see `Snapshot`.
 
@@ -176,7 +172,7 @@ def _write_posted(
 
     if len(known | entries) > REPOSITORY_FILES_MAX:
         raise InvalidInput.of("files", f"a repository has at most {REPOSITORY_FILES_MAX:,} posted files")
-    writing = _Writing(repository, known | entries, read, say_nothing, processes=1)
+    writing = _Writing(repository, known | entries, read, processes=1)
     writing.write()
     return writing.finish(started)
 
@@ -227,7 +223,7 @@ class _Writing:
     repository: Repository
     entries: dict[str, Entry]
     read: Read
-    on_progress: Progress
+    on_progress: Progress = lambda _: None
     processes: int = PROCESSES_MAX
     parsed: int = 0
     stored: dict[str, _Stored] = field(default_factory=dict)

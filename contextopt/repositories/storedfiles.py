@@ -5,9 +5,6 @@ field names would take most of the time.
 """
 
 import hashlib
-import multiprocessing
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -101,17 +98,6 @@ def blob_id(content: bytes) -> str:
 def read_contents(files: Sequence[tuple[str, bytes]]) -> list[StoredReading]:
     """Read a batch of files, as a job for one of several processes."""
     return [StoredReading.of(read_file(path, content)) for path, content in files]
-
-
-def end_with_parent() -> None:
-    """End this process when its parent is gone, because a killed parent cannot end it."""
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
-
-
-def _wait_for_parent() -> None:
-    if (parent := multiprocessing.parent_process()) is not None:
-        parent.join()
-        os._exit(1)
 
 
 def reading_of(parsed: str, definitions: str, terms: str) -> Reading:

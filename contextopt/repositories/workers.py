@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any
 
+from contextopt.children import end_with_parent
 from contextopt.repositories.checkouts import NOT_READ, Entry
-from contextopt.repositories.storedfiles import StoredReading, end_with_parent, read_contents
+from contextopt.repositories.storedfiles import StoredReading, read_contents
 
 PARSE_FILES = 50
 

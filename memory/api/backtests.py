@@ -11,7 +11,6 @@ from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import is_reached, within_spaces
 from contextopt.inputs import Id, Slug
-from contextopt.models import ApiKey
 from contextopt.paging import by_moment
 from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.costs import BacktestCosts, costs_of, read_costs
@@ -93,11 +92,7 @@ _ROW = (
 )  # fmt: skip
 
 
-def _has_backtest(key: ApiKey, backtest_id: int) -> bool:
-    return is_reached(key, Backtest.objects.filter(pk=backtest_id))
-
-
-in_own_backtests = within_spaces(backtest_id=_has_backtest)
+in_own_backtests = within_spaces(backtest_id=lambda key, pk: is_reached(key, Backtest.objects.filter(pk=pk)))
 
 
 def backtest_json(backtest: Backtest, figures: BacktestFigures, costs: BacktestCosts) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
@@ -15,7 +15,7 @@ from contextopt.api.protocol.outputs import pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import NEEDS_SPACE, in_reach, is_reached, within_spaces
 from contextopt.errors import InvalidInput
-from contextopt.inputs import INT_MAX, Id, Moment, Slug, Text
+from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
 from contextopt.models import ApiKey
 from contextopt.paging import by_moment
@@ -107,10 +107,8 @@ class VoteQuery(PageQuery):
         return Vote.objects.with_subject().filter(team_id=team_id, **given)
 
 
-class TrendQuery(BaseModel):
+class TrendQuery(Input):
     """Which votes to count, and how to group them."""
-
-    model_config = ConfigDict(extra="forbid")
 
     by: Literal["stage", "config", "phase", "reason", "record"] = "stage"
     space: Slug | None = None

@@ -12,11 +12,10 @@ from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import is_reached, within_spaces
-from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
-from contextopt.models import ApiKey, Assembly
+from contextopt.models import Assembly
 from contextopt.paging import by_moment, by_number
 from contextopt.spaces.importing import ImportReport, RawRow
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
@@ -25,7 +24,7 @@ from memory.questions.evaluations import find_evaluation, request_and_begin
 from memory.questions.growth import Proposal, add_proposal, propose_from_assembly, propose_from_review
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionIn, QuestionPatch, QuestionSetIn
-from memory.questions.results import evaluation_json, result_rows, to_result
+from memory.questions.results import EvaluatedOut, result_rows, to_result
 from memory.review.reservations import find_item
 
 router = Router(tags=["Question sets"])
@@ -37,7 +36,6 @@ BULK_MAX = 1_000
 
 StateName = Literal["running", "done", "failed"]
 SourceName = Literal["hand", "file", "verdict", "vote"]
-OutcomeName = Literal["found", "cut", "dropped", "not_a_candidate", "deleted", "purged"]
 
 
 class QuestionSetOut(TypedDict):
@@ -126,31 +124,6 @@ class EvaluationPage(TypedDict):
     next_cursor: str | None
 
 
-class ExpectedOut(TypedDict):
-    """An expected record in a question's context: found, or the step that lost it."""
-
-    id: int
-    external_id: str
-    outcome: OutcomeName
-    rank: int | None
-    reason: str
-
-
-class EvaluatedOut(TypedDict):
-    """One question's context in an evaluation."""
-
-    id: str
-    question_id: int
-    query: str
-    recall: float
-    precision: float
-    evidence_shown: float | None
-    tokens: int
-    empty: bool
-    records: list[ExpectedOut]
-    warnings: list[WarningJson]
-
-
 class EvaluatedPage(TypedDict):
     items: list[EvaluatedOut]
     next_cursor: str | None
@@ -163,23 +136,15 @@ class QuestionsIn(Input):
 
 
 _SET = ("id", "name", "min_recall", "changed_at", "created_at")
+_EVALUATION = tuple(EvaluationOut.__annotations__)
 
 
-def _has_set(key: ApiKey, set_id: int) -> bool:
-    return is_reached(key, QuestionSet.objects.filter(pk=set_id))
-
-
-def _has_question(key: ApiKey, question_id: int) -> bool:
-    return is_reached(key, Question.objects.filter(pk=question_id), "question_set__space_id")
-
-
-def _has_evaluation(key: ApiKey, evaluation_id: int) -> bool:
-    return is_reached(key, Evaluation.objects.filter(pk=evaluation_id), "question_set__space_id")
-
-
+IN_SET = "question_set__space_id"
 in_own_sets = within_spaces(
-    set_id=_has_set, question_id=_has_question, evaluation_id=_has_evaluation
-)  # fmt: skip
+    set_id=lambda key, pk: is_reached(key, QuestionSet.objects.filter(pk=pk)),
+    question_id=lambda key, pk: is_reached(key, Question.objects.filter(pk=pk), IN_SET),
+    evaluation_id=lambda key, pk: is_reached(key, Evaluation.objects.filter(pk=pk), IN_SET),
+)
 
 
 def _sets() -> QuerySet[QuestionSet]:
@@ -198,6 +163,10 @@ def question_json(question: Question) -> dict[str, Any]:
     same = pick(question, ("id", "external_id", "answer", "as_of", "source", "assembly_id", "created_at"))
     ids = sorted(row.record_id for row in question.expected.all())
     return {**same, "query": question.text, "record_ids": ids}
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    return pick(evaluation, _EVALUATION)
 
 
 def result_json(row: EvaluatedQuestion) -> dict[str, Any]:

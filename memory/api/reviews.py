@@ -1,6 +1,5 @@
 """Endpoints for review: the queue, reservations, verdicts, and their summary."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
@@ -8,14 +7,13 @@ from django.db.models import QuerySet
 from django.http import HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from ninja import Path, Query, Router
-from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
 
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.csvlines import csv_lines
 from contextopt.api.protocol.outputs import pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.inputs import Id, Slug
+from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
 from contextopt.paging import by_moment
 from memory.api.feedback import rater_of
@@ -126,10 +124,8 @@ _RULES = tuple(RulesOut.__annotations__)
 _VERDICT = tuple(VerdictOut.__annotations__)
 
 
-class WhoQuery(BaseModel):
+class WhoQuery(Input):
     """The reviewer to act for; without it, the key."""
-
-    model_config = ConfigDict(extra="forbid")
 
     reviewer: Rater | None = None
 
@@ -209,12 +205,8 @@ def export(request: ApiRequest, query: Query[ExportQuery]) -> StreamingHttpRespo
         return StreamingHttpResponse(
             csv_lines(verdicts.HEADER, verdicts.csv_rows(rows)), content_type="text/csv; charset=utf-8"
         )
-    return StreamingHttpResponse(_json_lines(rows), content_type="application/jsonl")
-
-
-def _json_lines(rows: Iterator[verdicts.VerdictRow]) -> Iterator[bytes]:
-    for row in rows:
-        yield to_json(row) + b"\n"
+    lines = (to_json(row) + b"\n" for row in rows)
+    return StreamingHttpResponse(lines, content_type="application/jsonl")
 
 
 @router.get("/reviews/rules", auth=READ, response=RulesOut, summary="Read the review rules")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from contextopt.inputs import INT_MAX, NUMBER, Input
+from contextopt.inputs import NUMBER, Input, Ordinal
 
 LAST_DEFAULT = 200
 LAST_MAX = 5_000
@@ -13,5 +13,5 @@ LAST_MAX = 5_000
 class BacktestIn(Input):
     """A version of the space's settings, usually a draft, and how many of its last contexts to compute."""
 
-    config: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER]
+    config: Ordinal
     last: Annotated[int, Field(ge=1, le=LAST_MAX), NUMBER] = LAST_DEFAULT

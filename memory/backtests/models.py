@@ -135,11 +135,6 @@ class BacktestRow(models.Model):
         return f"assembly {self.assembly_id} in backtest {self.backtest_id}"
 
     @property
-    def difference(self) -> int | None:
-        """Tokens more than before, negative if fewer."""
-        return None if self.tokens_after is None else self.tokens_after - self.tokens_before
-
-    @property
     def split_after(self) -> Split | None:
         """The prompt's tokens by what the provider's cache would do with them."""
         if self.prompt_after is None or self.cached_after is None or self.cacheable_after is None:

@@ -6,7 +6,6 @@ from itertools import count
 from contextopt.assemblies.assemble import DecidedContext, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.fences import fence
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.wording import plural
@@ -79,7 +78,7 @@ def _lines(result: AssemblyResult, context_id: int | None, *, is_brief: bool) ->
     name = "Context (not logged: this key may only read)" if context_id is None else f"Context {context_id}"
     yield f"{name}: {stats.records_included:,} of {plural(stats.records_filtered, 'record')}."
     for warning in result.warnings:
-        yield f"Warning {warning.code}." if is_brief else _warn(warning)
+        yield f"Warning {warning.code}." if is_brief else f"Warning {warning.code}: {warning.message}"
     if stats.records_dropped and context_id is not None and not is_brief:
         yield f"To see the {stats.records_dropped:,} dropped, call search with dropped_from={context_id}."
     seen = [str(block.id) for block in result.placed.kept]
@@ -88,7 +87,3 @@ def _lines(result: AssemblyResult, context_id: int | None, *, is_brief: bool) ->
         yield f"Records already shown in {named} are not repeated. Omit `conversation` to get them again."
     if result.text:
         yield fence(result.text, LABEL, NOTE)
-
-
-def _warn(warning: ContextWarning) -> str:
-    return f"Warning {warning.code}: {warning.message}"

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from contextopt.engine.text.cleaning import flatten_to
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.lookups import find_one
@@ -16,7 +16,6 @@ from memory.mcp.callers import Caller
 from memory.search.inputs import SearchIn
 from memory.search.search import ResultOut, find
 
-ENCODING = "cl100k_base"
 TITLE_CHARS = 200
 CONTENT_CHARS = 800
 TEXT_CHARS = 20_000
@@ -60,14 +59,12 @@ def find_dropped(caller: Caller, assembly_id: int, *, limit: int, max_tokens: in
 
 
 def _fit(blocks: Iterator[str], count: int, thing: str, note: str, max_tokens: int) -> str:
-    tokenizer: Tokenizer = get_tokenizer(ENCODING)
-
     def head(shown: int) -> str:
         left = count - shown
         more = f" {left} more {'does' if left == 1 else 'do'} not fit." if left else ""
         return f"{plural(shown, thing)}{note}{more} {QUOTED if shown else ''}".rstrip()
 
-    return fit_blocks(head, blocks, max_tokens, tokenizer)
+    return fit_blocks(head, blocks, max_tokens, get_tokenizer(DEFAULT_ENCODING))
 
 
 def _describe_hit(hit: ResultOut) -> str:

@@ -66,7 +66,7 @@ class ContextServer(MCPServer):
             return refuse(f"There is no tool {name[:NAME_MAX]!r}. There are: {', '.join(known)}.")
         if unknown := sorted(set(arguments) - set(known[name])):
             return refuse(
-                f"{unknown[0][:NAME_MAX]}: is not an argument of {name}. {_list_names(known[name])}"
+                f"{unknown[0][:NAME_MAX]}: is not an argument of {name}. It takes: {', '.join(known[name])}."
             )
         try:
             async with self._turns:
@@ -125,7 +125,3 @@ def _explain(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(f"{fault.field}: {fault.message}" for fault in field_problems(error))
     return str(error)
-
-
-def _list_names(properties: dict[str, Any]) -> str:
-    return f"It takes: {', '.join(properties)}."

@@ -16,8 +16,8 @@ from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.lookups import find_one
 from contextopt.models import Assembly
 from contextopt.spaces.inputs import Tags, Title, Type
-from memory.feedback.inputs import OpinionIn, SubjectIn
-from memory.feedback.models import COMMENT_MAX, RATER_MAX, REASON_MAX
+from memory.feedback.inputs import RATER_GIVEN_MAX, OpinionIn, SubjectIn
+from memory.feedback.models import COMMENT_MAX, REASON_MAX
 from memory.feedback.votes import give_feedback
 from memory.mcp.callers import current
 from memory.mcp.contexts import build_context
@@ -138,7 +138,7 @@ def feedback(
     rating: Literal["up", "down"],
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = "",
     comment: Annotated[Text, Field(max_length=COMMENT_MAX)] = "",
-    rater: Annotated[Text, Field(max_length=RATER_MAX - 6, description="who votes; else the key")] = "",
+    rater: Annotated[Text, Field(max_length=RATER_GIVEN_MAX, description="who votes; else the key")] = "",
 ) -> str:
     """Say whether a context helped to answer. A new vote of the same rater replaces the old one."""
     caller = current()

@@ -22,8 +22,3 @@ power(0.5::float8, least({HALVINGS_MAX}, greatest(0,
     extract(epoch FROM %(now)s::timestamptz - coalesce(t.last_accessed_at, t.created_at))::float8
     / {SECONDS_A_DAY} / {HALF_LIFE_SQL})))
 """
-
-
-def decay(age_days: float, half_life_days: float) -> float:
-    """Return the factor from 0 to 1 for a relevance at this age; negative ages count as 0."""
-    return float(0.5 ** min(HALVINGS_MAX, max(0.0, age_days) / half_life_days))

@@ -1,7 +1,7 @@
 """Input types of memories and strategies."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -59,9 +59,6 @@ class MemoryPatch(Input):
     task_id: Id | None = None
     trust_level: TrustLevelName = "user"
     payload: Metadata = Field(default_factory=dict)
-
-    def given(self) -> dict[str, Any]:
-        return self.model_dump(exclude_unset=True)
 
 
 class HintIn(Input):

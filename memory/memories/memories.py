@@ -6,10 +6,11 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from contextopt.agents.tasks import check_task
 from contextopt.engine.text.language import detect_language
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.lookups import find_one
-from contextopt.models import Space, Task, Team
+from contextopt.models import Space, Team
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.search.registry import Searchable
 from memory.memories.decay import DECAY_SQL
@@ -73,7 +74,7 @@ def update_memory(*, memory: Memory, changes: MemoryPatch) -> Memory:
     current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
     if current.deleted_at is not None:
         raise Conflict(f"Memory {memory.pk} is deleted. Restore it first.")
-    fields = _resolved(current.team_id, changes.given())
+    fields = _resolved(current.team_id, changes.model_dump(exclude_unset=True))
     if not fields:
         return current
     for name, value in fields.items():
@@ -111,19 +112,16 @@ def access_memories(*, memory_ids: list[int]) -> None:
 
 
 def _resolved(team_id: int, fields: dict[str, Any]) -> dict[str, Any]:
-    """Replace the names of the space and the task by their keys, looked up within the team."""
+    """Replace the space's slug by its key, and check that space and task are the team's."""
     if "space" in fields:
         slug = fields.pop("space")
-        fields["space_id"] = None if slug is None else _key_of(Space, "space", team_id, slug=slug)
-    if fields.get("task_id") is not None:
-        fields["task_id"] = _key_of(Task, "task_id", team_id, pk=fields["task_id"])
+        fields["space_id"] = None if slug is None else _space_id(team_id, slug)
+    check_task(team_id, fields.get("task_id"))
     return fields
 
 
-def _key_of(model: type[Space] | type[Task], field: str, team_id: int, **condition: object) -> int:
-    found = model._default_manager.filter(team_id=team_id, **condition).values_list("pk", flat=True).first()
+def _space_id(team_id: int, slug: str) -> int:
+    found = Space.objects.filter(team_id=team_id, slug=slug).values_list("pk", flat=True).first()
     if found is None:
-        raise InvalidInput.of(
-            field, f"there is no {field.removesuffix('_id')} {next(iter(condition.values()))!r}"
-        )
-    return int(found)
+        raise InvalidInput.of("space", f"there is no space {slug!r}")
+    return found

@@ -214,15 +214,9 @@ def reaches(recall: float | None, minimum: float) -> bool:
     return recall is not None and recall >= minimum - TOLERANCE
 
 
-def last_evaluation(question_set: QuestionSet, key: str | None = None) -> Evaluation | None:
-    """Return the newest finished evaluation of these settings with the space's own budget, if any.
-
-    Without a key, return the newest one of any published version.
-    """
-    rows = question_set.evaluations.done()
-    if key is None:
-        return rows.published().newest_first().first()
-    return rows.of_settings(key).newest_first().first()
+def last_evaluation(question_set: QuestionSet, key: str) -> Evaluation | None:
+    """Return the newest finished evaluation of these settings with the space's own budget, if any."""
+    return question_set.evaluations.done().of_settings(key).newest_first().first()
 
 
 def newest_of(question_set: QuestionSet, keys: Sequence[str]) -> dict[str, Evaluation]:

@@ -34,14 +34,14 @@ def import_questions(
     A question is matched by its id; a line without one by its text.
     """
     ignored: set[str] = set()
-    seen: dict[str, QuestionIn] = {}
+    seen: dict[tuple[str, str], QuestionIn] = {}
     lines = (row if isinstance(row, Rejection) else _check(row, ignored, seen) for row in rows)
     while batch := list(islice(lines, BATCH)):
         _write(question_set, batch, actor, report)
     return ignored
 
 
-def _check(row: RawRow, ignored: set[str], seen: dict[str, QuestionIn]) -> _Line | Rejection:
+def _check(row: RawRow, ignored: set[str], seen: dict[tuple[str, str], QuestionIn]) -> _Line | Rejection:
     """Validate a line. Null means not given, and fields that questions do not have are ignored."""
     ignored |= {name[:100] for name in row.fields.keys() - FIELDS}
     fields = {name: value for name, value in row.fields.items() if name in FIELDS and value is not None}
@@ -49,8 +49,7 @@ def _check(row: RawRow, ignored: set[str], seen: dict[str, QuestionIn]) -> _Line
         data = QuestionIn.model_validate(fields)
     except ValidationError as error:
         return _reject(row, InvalidInput(field_problems(error)))
-    key = data.id or f"text:{data.query}"
-    if seen.setdefault(key, data) != data:
+    if seen.setdefault(_key(data.id, data.query), data) != data:
         return Rejection(row.line, "id", "is given twice with different contents; the first line counts")
     return _Line(row, data)
 

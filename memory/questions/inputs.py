@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from contextopt.inputs import INT_MAX, NUMBER, QUERY_MAX, Id, Input, Moment, Name, Text, Tokens, refuse_blank
+from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Name, Ordinal, Text, Tokens, refuse_blank
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX
 from memory.feedback.models import ANSWER_MAX
@@ -73,7 +73,7 @@ class EvaluationIn(Input):
     one.
     """
 
-    config_version: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
+    config_version: Ordinal | None = None
     settings: ConfigIn | None = None
     context_tokens: Tokens | None = None
 

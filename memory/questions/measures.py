@@ -19,19 +19,18 @@ ACTOR = "evaluation"
 # Search reads no more of a record for its best passages.
 NOTES_READ = 100_000
 
-type Outcome = Literal["found", "cut", "dropped", "not_a_candidate", "deleted", "purged"]
+Outcome = Literal["found", "cut", "dropped", "not_a_candidate", "deleted", "purged"]
 
 
-class OutcomeJson(TypedDict):
-    """An expected record in a question's context: found, or the step that lost it.
-
-    `rank` is its place among the candidates, from 1, and `reason` why it was dropped.
-    """
+class ExpectedOut(TypedDict):
+    """An expected record in a question's context: found, or the step that lost it."""
 
     id: int
     external_id: str
     outcome: Outcome
+    # Its place among the candidates, from 1.
     rank: int | None
+    # Why it was dropped.
     reason: str
 
 
@@ -47,7 +46,7 @@ class Measured:
     evidence_shown: float
     tokens: int
     is_empty: bool
-    outcomes: tuple[OutcomeJson, ...]
+    outcomes: tuple[ExpectedOut, ...]
     warning_codes: tuple[str, ...]
 
 
@@ -100,7 +99,7 @@ def _evidence(record: Record, *, has_date: bool) -> Evidence:
 
 def _outcomes(
     records: Sequence[Record], evidence: Mapping[int, Evidence], answer: str, result: AssemblyResult
-) -> list[OutcomeJson]:
+) -> list[ExpectedOut]:
     lines = result.record_lines
     ledger = {entry.id: (rank, entry.reason) for rank, entry in enumerate(result.ledger, start=1)}
     outcomes = []
@@ -108,7 +107,7 @@ def _outcomes(
         rank, reason = ledger.get(record.pk, (None, ""))
         outcome = _outcome(record, evidence[record.pk], answer, lines.get(record.pk), rank)
         outcomes.append(
-            OutcomeJson(
+            ExpectedOut(
                 id=record.pk, external_id=record.external_id, outcome=outcome, rank=rank,
                 reason=reason if outcome == "dropped" else "",
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from django.db.models import QuerySet
 
@@ -15,7 +15,7 @@ from contextopt.engine.prompts.warnings import (
     WarningJson,
     warnings_json,
 )
-from memory.questions.measures import OutcomeJson
+from memory.questions.measures import ExpectedOut
 from memory.questions.models import EvaluatedQuestion, Evaluation
 
 FOUND = "found"
@@ -36,9 +36,10 @@ MESSAGES = {
 """General messages of a context's warnings, because evaluations store only the codes."""
 
 
-class ResultJson(TypedDict):
-    """A question's result. `id` is the id that it was imported with, or else its number."""
+class EvaluatedOut(TypedDict):
+    """One question's context in an evaluation."""
 
+    # The id that the question was imported with, or else its number.
     id: str
     question_id: int
     query: str
@@ -47,7 +48,7 @@ class ResultJson(TypedDict):
     evidence_shown: float | None
     tokens: int
     empty: bool
-    records: list[OutcomeJson]
+    records: list[ExpectedOut]
     warnings: list[WarningJson]
 
 
@@ -63,14 +64,14 @@ class QuestionResult:
     evidence_shown: float | None
     tokens: int
     is_empty: bool
-    outcomes: tuple[OutcomeJson, ...]
+    outcomes: tuple[ExpectedOut, ...]
     warning_codes: tuple[str, ...]
 
     @property
-    def missed(self) -> list[OutcomeJson]:
+    def missed(self) -> list[ExpectedOut]:
         return [outcome for outcome in self.outcomes if outcome["outcome"] != FOUND]
 
-    def to_json(self) -> ResultJson:
+    def to_json(self) -> EvaluatedOut:
         return {
             "id": self.name,
             "question_id": self.question_id,
@@ -113,12 +114,3 @@ def to_result(row: EvaluatedQuestion) -> QuestionResult:
 def read_results(evaluation: Evaluation) -> Sequence[QuestionResult]:
     """Return the results in the order of the questions."""
     return [to_result(row) for row in result_rows(evaluation).order_by("question_id")]
-
-
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the figures of an evaluation as the API shows them."""
-    names = (
-        "id", "config_version", "context_tokens", "state", "error", "questions", "asked", "recall",
-        "precision", "evidence_shown", "tokens_mean", "empty", "created_by", "created_at", "finished_at",
-    )  # fmt: skip
-    return {name: getattr(evaluation, name) for name in names}

@@ -143,7 +143,8 @@ def add_question(
         Conflict: the set has a question with this id, or as many questions as it may have.
     """
     hold_space(question_set.space_id)
-    check_room(question_set)
+    if question_set.questions.count() >= QUESTIONS_MAX:
+        raise Conflict(f"A question set may have at most {QUESTIONS_MAX:,} questions.")
     expected = _resolve(question_set, data.expected, data.record_ids)
     if data.id is not None and question_set.questions.filter(external_id=data.id).exists():
         raise Conflict(f"This set already has a question with the ID {data.id!r}.")
@@ -160,12 +161,6 @@ def add_question(
     store_expected(question.pk, expected)
     touch(question_set)
     return question
-
-
-def check_room(question_set: QuestionSet) -> None:
-    """Raise Conflict if the set may not have another question."""
-    if question_set.questions.count() >= QUESTIONS_MAX:
-        raise Conflict(f"A question set may have at most {QUESTIONS_MAX:,} questions.")
 
 
 @transaction.atomic

@@ -17,7 +17,7 @@ from contextopt.agents.inputs import (
 )
 from contextopt.agents.models import DEFAULT_RECEIVER, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.engine.prompts.config import MAX_PART_TOKENS
-from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Moment, Slug, Text, refuse_blank
+from contextopt.inputs import NUMBER, Id, Input, Moment, Ordinal, Slug, Text, refuse_blank
 
 DEFAULT_PHASE = "planning"
 BUDGET_MIN = 20
@@ -32,7 +32,7 @@ class StepFailureIn(FailureFactsIn, RetryLimitsIn):
 
     files: Files = Field(default_factory=dict)
     before: Files = Field(default_factory=dict)
-    attempt: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
+    attempt: Ordinal | None = None
 
     def as_attempt(self, data: "AgentStepIn") -> AttemptIn:
         """Return the attempt to record."""

@@ -13,6 +13,7 @@ from contextopt.assemblies.log import PlainText, Saving, log_saving
 from contextopt.assemblies.models import Kind
 from contextopt.engine.text.counters import get_counter
 from contextopt.engine.text.fences import STRATEGY_HINT, fence
+from contextopt.engine.text.tokens import DEFAULT_ENCODING
 from contextopt.errors import InvalidInput, ServiceUnavailable
 from contextopt.models import Assembly, Task, Team
 from contextopt.search.hybrid import prepare_query, search
@@ -29,7 +30,6 @@ log = structlog.get_logger(__name__)
 STRATEGIES_LOOKED_AT = 2
 SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
-ENCODING = "cl100k_base"
 # A search fails if the database refuses it, the embedder is down, or the embedder's files cannot be read.
 SEARCH_FAILURES = (DatabaseError, ServiceUnavailable, OSError)
 NOTE = "what worked on a similar task; inspiration, not an instruction"
@@ -170,7 +170,7 @@ def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:
 
 def _log(team: Team, found: Found, data: HintIn, actor: str, assembly_ms: float) -> Assembly:
     """Log what the hint adds to a prompt. Without Contextopt there would be no hint."""
-    counter, text, nothing = get_counter("tokenizer", ENCODING), PlainText(found.text), PlainText("")
+    counter, text, nothing = get_counter("tokenizer", DEFAULT_ENCODING), PlainText(found.text), PlainText("")
     saving = Saving(
         kind=Kind.HINT,
         before=nothing,

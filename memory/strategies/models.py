@@ -1,19 +1,14 @@
 """Uses of strategies, their ratings, and the resulting changes of trust."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
 from contextopt.limits import ACTOR_MAX
-from contextopt.models import Assembly, Task, Team
+from contextopt.models import Assembly, Task
 from memory.memories.models import REASON_MAX, Memory
-
-
-class StrategyUseQuerySet(models.QuerySet["StrategyUse"]):
-    def of(self, team: Team) -> Self:
-        return self.filter(memory__team=team)
 
 
 class StrategyUse(models.Model):
@@ -36,8 +31,6 @@ class StrategyUse(models.Model):
     rated_at = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
-
-    objects = StrategyUseQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [

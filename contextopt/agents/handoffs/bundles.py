@@ -8,7 +8,6 @@ from django.db import transaction
 
 from contextopt.agents.handoffs.budgets import input_budget, load_budgets
 from contextopt.agents.handoffs.compression import (
-    ENCODING,
     consume,
     critical_text,
     find_unseen,
@@ -27,7 +26,7 @@ from contextopt.engine.briefs import findings as values
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 from contextopt.engine.text.counters import RenderedCounter
 from contextopt.engine.text.marks import mark
-from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
 from contextopt.people.audit import SYSTEM
 
 IN_BRIEF = "in_brief"
@@ -117,7 +116,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
         compression = _take(task, phase, actor)
     budgets = load_budgets(team_id)
     profile = PhaseProfile(phase, budgets[phase].bundle_tokens, FIELDS)
-    counter = RenderedCounter(get_tokenizer(ENCODING))
+    counter = RenderedCounter(get_tokenizer(DEFAULT_ENCODING))
     started = perf_counter()
     fitted = filter_phase(context, phase, {phase: profile}, counter)
     assembly = None

@@ -21,15 +21,13 @@ from contextopt.engine.briefs.compression import compress, find_critical, with_d
 from contextopt.engine.briefs.findings import render_finding
 from contextopt.engine.prompts.warnings import warnings_json
 from contextopt.engine.text.counters import RenderedCounter
-from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
 from contextopt.errors import Conflict, OpenDecisions
 from contextopt.jobs import WRITE_BRIEF, run_after_commit
 from contextopt.limits import MODEL_MAX
 
 log = structlog.get_logger(__name__)
 
-# Hand-off budgets are counted in this encoding.
-ENCODING = "cl100k_base"
 # Change this when the same findings would give another brief.
 WRITER_VERSION = "extract 1"
 NOTE_MAX = 500
@@ -98,14 +96,14 @@ def _digest(findings: Sequence[Finding], budgets: HandoffBudgets) -> str:
         (finding.number, finding.decision, finding.resolution, finding.tags, finding.depends_on)
         for finding in findings
     ]
-    text = json.dumps([states, budgets.to_json(), WRITER_VERSION, ENCODING])
+    text = json.dumps([states, budgets.to_json(), WRITER_VERSION, DEFAULT_ENCODING])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _compress(
     task: Task, phase: HandoffPhase, findings: Sequence[Finding], budgets: HandoffBudgets
 ) -> PhaseCompression:
-    tokenizer = get_tokenizer(ENCODING)
+    tokenizer = get_tokenizer(DEFAULT_ENCODING)
     started = perf_counter()
     handed = with_needed(task, phase, findings, budgets)
     result = compress(handed, phase=phase, settings=budgets.settings, tokenizer=tokenizer)
@@ -126,7 +124,7 @@ def _compress(
         warnings=warnings_json(result.warnings),
         writer_version=WRITER_VERSION,
         settings=budgets.to_json(),
-        encoding=ENCODING,
+        encoding=DEFAULT_ENCODING,
         assembly_ms=(perf_counter() - started) * 1_000,
     )
 
@@ -238,7 +236,7 @@ class WrittenBrief:
     refusal: str
 
 
-def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompression | None:
+def settle_brief(*, compression_id: int, written: WrittenBrief) -> None:
     """Make a model's brief the active one, or note why not. Only the first answer counts.
 
     An answer that comes after the next phase began to read is kept beside the extract for comparison.
@@ -247,7 +245,7 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompress
         rows = PhaseCompression.objects.select_for_update(no_key=True).filter(pk=compression_id)
         compression = rows.filter(brief_state__in=[BriefState.PENDING, BriefState.LATE], written="").first()
         if compression is None:
-            return None
+            return
         is_awaited = compression.brief_state == BriefState.PENDING
         compression.written = written.text
         compression.written_tokens = written.tokens
@@ -268,7 +266,6 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> PhaseCompress
         state=compression.brief_state,
         note=compression.brief_note,
     )
-    return compression
 
 
 def consume(compression: PhaseCompression) -> None:

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from contextopt.agents.handoffs.compression import ENCODING, make_compression
+from contextopt.agents.handoffs.compression import make_compression
 from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, FindingIn, FindingPatch, ResolutionIn
 from contextopt.agents.handoffs.models import (
     FINDINGS_MAX,
@@ -23,7 +23,7 @@ from contextopt.agents.inputs import naming
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.tasks import lock_task
 from contextopt.engine.briefs.findings import render_finding
-from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.people.audit import note_event
 
@@ -89,7 +89,7 @@ def _build(task: Task, data: FindingIn, actor: str) -> Finding:
 
 def _count(finding: Finding) -> int:
     with naming():
-        return get_tokenizer(ENCODING).count(render_finding(finding.to_value()))
+        return get_tokenizer(DEFAULT_ENCODING).count(render_finding(finding.to_value()))
 
 
 def _in_stored_order(value: Any) -> Any:

@@ -10,7 +10,7 @@ from contextopt.models import ApiKey, Scope, Space
 from contextopt.people.keychecks import find_key
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.rates import Allowance, count_request
-from contextopt.people.ways import Way, way_of
+from contextopt.people.ways import way_of
 from contextopt.spaces import spaces
 
 
@@ -21,28 +21,21 @@ class ApiRequest(HttpRequest):
     allowance: Allowance | None
 
 
-def _way(request: HttpRequest) -> Way:
-    return way_of(request.headers.get("User-Agent", ""))
-
-
-def admit(request: HttpRequest, key: ApiKey | None, needed: Scope) -> ApiKey | None:
-    """Count the request of a key and check the key's scope.
+def admit(request: HttpRequest, secret: str, needed: Scope) -> ApiKey | None:
+    """Return the key of this secret, count its request and check its scope.
 
     Raises:
         TooManyRequests: the key has reached its limit.
         AuthorizationError: its scope is lower.
     """
+    key = find_key(secret.strip(), way_of(request.headers.get("User-Agent", "")))
     if key is not None:
         request.allowance = count_request(key)  # type: ignore[attr-defined]
-        check_scope(key, needed)
+        if not key.allows(needed):
+            raise AuthorizationError(
+                message=f"This requires a key with scope {needed.value}. Yours has scope {key.scope}."
+            )
     return key
-
-
-def check_scope(key: ApiKey, needed: Scope) -> None:
-    if not key.allows(needed):
-        raise AuthorizationError(
-            message=f"This requires a key with scope {needed.value}. Yours has scope {key.scope}."
-        )
 
 
 class BearerKey(HttpBearer):
@@ -53,7 +46,7 @@ class BearerKey(HttpBearer):
         self.needed = needed
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiKey | None:
-        return admit(request, find_key(token.strip(), _way(request)), self.needed)
+        return admit(request, token, self.needed)
 
 
 class HeaderKey(APIKeyHeader):
@@ -66,8 +59,7 @@ class HeaderKey(APIKeyHeader):
         self.needed = needed
 
     def authenticate(self, request: HttpRequest, key: str | None) -> ApiKey | None:
-        found = find_key(key.strip(), _way(request)) if key else None
-        return admit(request, found, self.needed)
+        return admit(request, key or "", self.needed)
 
 
 def allow(needed: Scope) -> list[Callable[[HttpRequest], object]]:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Annotated
 
 from django.db.models import Model, QuerySet
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from contextopt.inputs import Text
+from contextopt.inputs import Input, Text
 from contextopt.paging import Keyset
 
 LIMIT_DEFAULT = 50
@@ -14,10 +14,8 @@ LIMIT_MAX = 200
 CURSOR_MAX = 1_000
 
 
-class PageQuery(BaseModel):
+class PageQuery(Input):
     """Which page of a list to return."""
-
-    model_config = ConfigDict(extra="forbid")
 
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Rows per page.")] = LIMIT_DEFAULT
     cursor: Annotated[

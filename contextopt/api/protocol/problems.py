@@ -111,11 +111,6 @@ def field_errors(problems: Iterable[FieldProblem]) -> list[FieldError]:
     return [FieldError(field=item.field, message=item.message) for item in problems]
 
 
-def describe_errors(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> list[FieldError]:
-    """Name each invalid field once. `skip` removes the parts that give its place in the request."""
-    return field_errors(describe_faults(errors, skip=skip))
-
-
 def invalid(request: HttpRequest, errors: Sequence[FieldError]) -> HttpResponse:
     first = errors[0]
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -127,7 +122,7 @@ def on_validation_error(request: HttpRequest, exc: ValidationError) -> HttpRespo
     errors: list[FieldError] = []
     for item in exc.errors:
         # ("body", parameter, field…) against ("query", field): the parameter's name is internal.
-        errors += describe_errors([item], skip=2 if item["loc"][0] == "body" else 1)
+        errors += field_errors(describe_faults([item], skip=2 if item["loc"][0] == "body" else 1))
     merged: dict[str, list[str]] = {}
     for error in errors[: 4 * NAMED_MAX]:
         merged.setdefault(error["field"], []).append(error["message"])

@@ -90,10 +90,6 @@ def _has_slug(key: ApiKey, slug: str) -> bool:
     return slug in key.space_slugs
 
 
-def _has_nothing(_key: ApiKey, _value: object) -> bool:
-    return False
-
-
 CHECKS: Mapping[str, Check] = {
     "slug": _has_slug,
     "space": _has_slug,
@@ -102,5 +98,5 @@ CHECKS: Mapping[str, Check] = {
     "conversation_id": lambda key, pk: is_reached(key, Conversation.objects.filter(pk=pk)),
     "message_id": lambda key, pk: is_reached(key, Message.objects.filter(pk=pk), "conversation__space_id"),
     # Tasks belong to no space.
-    "task_id": _has_nothing,
+    "task_id": lambda _key, _pk: False,
 }

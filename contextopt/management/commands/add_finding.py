@@ -11,7 +11,7 @@ from contextopt.agents.handoffs.inputs import FindingIn
 from contextopt.agents.inputs import TaskIn
 from contextopt.agents.retries import create_task
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, parse_input, team_of
+from contextopt.management.base import ACTOR, parse_input, team_of
 from contextopt.management.documents import read_document
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase, Task, Team
@@ -49,8 +49,7 @@ class Command(TaskCommand):
             finding = add_finding(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
         if not options["json"]:
             self.stdout.write(f"{finding.key} added, {finding.tokens:,} tokens.")
-        self.answer(options, team, task_id)
-        return DONE
+        return self.answer(options, team, task_id)
 
 
 def _find_or_create(options: Mapping[str, Any]) -> tuple[Team, int]:

@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.findings import advance_phase
 from contextopt.agents.handoffs.inputs import AdvanceIn
-from contextopt.management.base import ACTOR, DONE
+from contextopt.management.base import ACTOR
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase
 
@@ -24,5 +24,4 @@ class Command(TaskCommand):
         team, task_id = find_stored_task(options)
         data = AdvanceIn(force=options["force"], to=options["to"])
         advance_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
-        self.answer(options, team, task_id)
-        return DONE
+        return self.answer(options, team, task_id)

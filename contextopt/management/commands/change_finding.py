@@ -9,7 +9,7 @@ from contextopt.agents.handoffs.findings import change_finding
 from contextopt.agents.handoffs.inputs import FindingPatch, check_key
 from contextopt.agents.handoffs.models import number_of
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, parse_input
+from contextopt.management.base import ACTOR, parse_input
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 
 NAMES = {"tags": "--tags", "depends_on": "--depends-on"}
@@ -40,8 +40,7 @@ class Command(TaskCommand):
         except ValueError as error:
             raise InvalidInput.of("FINDING", str(error)) from error
         change_finding(team_id=team.pk, task_id=task_id, number=number, data=data, actor=ACTOR)
-        self.answer(options, team, task_id)
-        return DONE
+        return self.answer(options, team, task_id)
 
 
 def _split(text: str) -> list[str]:

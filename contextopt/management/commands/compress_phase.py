@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import CompressIn
-from contextopt.management.base import ACTOR, DONE
+from contextopt.management.base import ACTOR
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase
 
@@ -30,5 +30,4 @@ class Command(TaskCommand):
         team, task_id = find_stored_task(options)
         data = CompressIn(force=options["force"], phase=options["phase"])
         compress_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)
-        self.answer(options, team, task_id)
-        return DONE
+        return self.answer(options, team, task_id)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from contextopt.management.base import DONE
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 
 
@@ -12,5 +11,4 @@ class Command(TaskCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         team, task_id = find_stored_task(options)
-        self.answer(options, team, task_id)
-        return DONE
+        return self.answer(options, team, task_id)

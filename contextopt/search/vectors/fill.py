@@ -52,12 +52,8 @@ class Work:
 type OnProgress = Callable[[Work], object]
 
 
-def _say_nothing(_: Work) -> None:
-    return None
-
-
 def work_through(
-    *, seconds: float, index_seconds: float | None, work: Work, on_progress: OnProgress = _say_nothing
+    *, seconds: float, index_seconds: float | None, work: Work, on_progress: OnProgress = lambda _: None
 ) -> bool:
     """Process due work in batches until nothing is left or time is up; return whether nothing is left.
 
@@ -263,7 +259,7 @@ def _next_ids(searchable: Searchable, after: int, limit: int) -> list[int]:
 
 
 def ensure_embedded(
-    searchable: Searchable, corpus_id: int, *, limit: int, on_progress: OnProgress = _say_nothing
+    searchable: Searchable, corpus_id: int, *, limit: int, on_progress: OnProgress = lambda _: None
 ) -> Work:
     """Embed missing vectors of one corpus under the active model, at most `limit` rows, immediately.
 

@@ -23,6 +23,7 @@ from config.celery import CHAT_QUEUE, QUEUE
 from config.embedded import postgres, preparation
 from config.embedded.errors import AlreadyUpError, PortInUseError, SetupError
 from config.embedded.locks import open_lock, try_lock
+from config.embedded.place import Location
 from config.embedded.processes import Program, Supervisor, check_port, end_leftovers
 from contextopt.chat import endpoint
 from contextopt.models import Membership, Record, Role, Team, User
@@ -134,7 +135,7 @@ class Announcer:
 class DatabaseKeeper:
     """Restarts the embedded server when it has died or hangs."""
 
-    def __init__(self, warn: Callable[[str], None], place: postgres.Location | None = None) -> None:
+    def __init__(self, warn: Callable[[str], None], place: Location | None = None) -> None:
         self.warn = warn
         self.place = place
         self.check_at = self.ask_at = 0.0

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import connection
 
+from contextopt.connections.tools import KEY_VARIABLE
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
 from contextopt.models import Scope
@@ -14,8 +15,6 @@ from contextopt.people.ways import Way
 from contextopt.spaces.importing import check_input
 from memory.mcp.callers import Caller, enter
 from memory.mcp.server import build_server
-
-KEY_VARIABLE = "CONTEXTOPT_KEY"
 
 
 class Command(ReportingCommand):

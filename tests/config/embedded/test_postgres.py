@@ -35,7 +35,8 @@ from dashboard.management.commands.up import DatabaseKeeper
 START = """
 import pathlib, sys
 from config.embedded import postgres
-postgres.ensure_running(postgres.location(pathlib.Path(sys.argv[1])))
+from config.embedded.place import location
+postgres.ensure_running(location(pathlib.Path(sys.argv[1])))
 """
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone has to change the account")
 

@@ -13,8 +13,6 @@ from tests.contextopt.connections.conftest import make_repository
 
 pytestmark = pytest.mark.django_db
 TOOLS = ("claude", "codex", "cursor")
-CLAUDE_FILES = (".mcp.json", ".claude/settings.local.json")
-CURSOR_FILES = (".cursor/mcp.json", ".cursor/hooks.json")
 
 
 @pytest.fixture

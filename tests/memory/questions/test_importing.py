@@ -110,3 +110,8 @@ def test_null_means_not_given_and_other_fields_are_named(empty_set) -> None:
 def test_a_purged_record_answers_nothing(empty_set) -> None:
     Record.objects.filter(external_id="D1:1").update(purged_at=factories.NOW)
     assert rejected(load(empty_set, LINE)) == [(1, "expected")]
+
+
+def test_an_id_is_never_mistaken_for_the_text_of_another_question(empty_set) -> None:
+    untitled = {name: value for name, value in LINE.items() if name != "id"}
+    assert load(empty_set, {**LINE, "id": "text:Which pet?", "query": "Whose pet?"}, untitled).created == 2
