@@ -29,10 +29,10 @@ LED = '''
 import os, time
 from config.embedded.pulses import start_pulse
 if os.fork():
-    time.sleep(600)
+    time.sleep(60)
 start_pulse()
 print("ready", os.getppid(), os.getpid(), flush=True)
-time.sleep(600)
+time.sleep(60)
 '''
 programs = [Program("mild", (sys.executable, "-c", CHILD.format("")))]
 if "deaf" in sys.argv:
