@@ -54,7 +54,9 @@ def _size(result: AssemblyResult) -> str:
     certificate, available = result.certificate, result.stats.tokens_available
     if certificate.carried_tokens:
         parts = f"{certificate.tokens:,} new and {certificate.carried_tokens:,} in sight"
-        return f"{parts}, together {certificate.total_tokens:,} of {available:,} tokens ({certificate.encoding})"
+        return (
+            f"{parts}, together {certificate.total_tokens:,} of {available:,} tokens ({certificate.encoding})"
+        )
     return f"{certificate.tokens:,} of {available:,} tokens ({certificate.encoding})"
 
 
