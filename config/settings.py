@@ -341,6 +341,8 @@ SECURE_CSP = {
 }
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = HTTPS
+# Probes reach a server directly, without the proxy and its TLS.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 CSRF_FAILURE_VIEW = "dashboard.kit.frame.errors.csrf_failure"
