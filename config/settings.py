@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import re
 import secrets
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
 
 import psycopg
 import structlog
@@ -19,6 +21,8 @@ from config.pooling import check_idle
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
+# A host name, one with all its subdomains (.example.com), an address, or all of them (*).
+HOST = re.compile(r"\*|\.?[\w-]+(\.[\w-]+)*\.?|\[[0-9a-fA-F:.]+\]")
 
 
 def env_str(name: str, default: str = "") -> str:
@@ -64,6 +68,52 @@ def env_list(name: str, default: str) -> list[str]:
     return [part.strip() for part in env_str(name, default).split(",") if part.strip()]
 
 
+def env_hosts(name: str, default: str) -> list[str]:
+    """Return host names. Django compares them without scheme, port and path, so those would never match."""
+    hosts = env_list(name, default)
+    for host in hosts:
+        if not HOST.fullmatch(host):
+            raise ImproperlyConfigured(f"{name} has {host!r}; use host names such as context.example.com")
+    return hosts
+
+
+def env_origins(name: str) -> list[str]:
+    """Return origins. Django compares them as text, so a path or a final slash would never match."""
+    origins = env_list(name, "")
+    for origin in origins:
+        parts = split_url(origin)
+        if not parts or f"{parts.scheme}://{parts.netloc}" != origin:
+            raise ImproperlyConfigured(
+                f"{name} has {origin!r}; use origins such as https://context.example.com"
+            )
+    return origins
+
+
+def env_url(name: str) -> str:
+    """Return the address of an HTTP API, or nothing if the variable is not set."""
+    url = env_str(name)
+    if url and not split_url(url):
+        raise ImproperlyConfigured(f"{name} is {url!r}; use an address such as https://host.example.com/v1")
+    return url
+
+
+def env_broker(name: str) -> str:
+    url = env_str(name)
+    if url and "://" not in url:
+        raise ImproperlyConfigured(f"{name} is {url!r}; use redis://… or amqp://…")
+    return url
+
+
+def split_url(text: str) -> SplitResult | None:
+    """Return the parts of an HTTP address, or None if it is none."""
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or True)
+    except ValueError:
+        return None
+    return parts if is_address and not re.search(r"\s", text) else None
+
+
 def env_secret(name: str, path: Path) -> str:
     """Return the secret from the environment, or from a file that only this user may read."""
     if value := env_str(name):
@@ -94,7 +144,7 @@ def database_params() -> dict[str, str]:
     try:
         params = conninfo_to_dict(DATABASE_URL)
     except psycopg.ProgrammingError as error:
-        raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {error}") from None
+        raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {str(error).strip()}") from None
     return {key: str(value) for key, value in params.items() if value is not None}
 
 
@@ -102,8 +152,8 @@ def database_params() -> dict[str, str]:
 EVENT_STREAMS = env_int("EVENT_STREAMS", 500, low=0, high=100_000)
 DEBUG = env_bool("DEBUG")
 SECRET_KEY = env_secret("SECRET_KEY", VAR_DIR / "secret_key")
-ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", "")
+ALLOWED_HOSTS = env_hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env_origins("CSRF_TRUSTED_ORIGINS")
 HTTPS = env_bool("HTTPS")
 
 INSTALLED_APPS = [
@@ -193,21 +243,21 @@ DATABASES = {
 }
 
 # Jobs go through the same PostgreSQL unless a broker is named; see config/celery.py.
-CELERY_BROKER_URL = env_str("CELERY_BROKER_URL")
+CELERY_BROKER_URL = env_broker("CELERY_BROKER_URL")
 
 # Any endpoint that speaks the OpenAI chat protocol. Only the chat, model briefs and the gateway need one.
-LLM_BASE_URL = env_str("LLM_BASE_URL")
+LLM_BASE_URL = env_url("LLM_BASE_URL")
 LLM_API_KEY = env_str("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
 # Where the gateway sends requests of Anthropic's protocol. Those of OpenAI's go to LLM_BASE_URL.
-ANTHROPIC_BASE_URL = env_str("ANTHROPIC_BASE_URL")
+ANTHROPIC_BASE_URL = env_url("ANTHROPIC_BASE_URL")
 # The gateway's own address. An empty port switches it off.
 GATEWAY_HOST = env_str("GATEWAY_HOST", "127.0.0.1")
 GATEWAY_PORT = env_port("GATEWAY_PORT", 8010)
 # The model that computes vectors. Changing it embeds everything again, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
-EMBEDDING_BASE_URL = env_str("EMBEDDING_BASE_URL")
+EMBEDDING_BASE_URL = env_url("EMBEDDING_BASE_URL")
 EMBEDDING_API_KEY = env_str("EMBEDDING_API_KEY")
 EMBEDDING_ENDPOINT_MODEL = env_str("EMBEDDING_ENDPOINT_MODEL")
 EMBEDDING_DIMENSIONS = env_int("EMBEDDING_DIMENSIONS", 0, high=4_000)
@@ -215,6 +265,12 @@ EMBEDDING_BATCH = env_int("EMBEDDING_BATCH", 64, low=1, high=2_048)
 EMBEDDING_TIMEOUT = env_int("EMBEDDING_TIMEOUT", 10, low=1, high=30)
 if EMBEDDING_MODEL == "onnx" and not EMBEDDING_MODEL_PATH:
     raise ImproperlyConfigured("EMBEDDING_MODEL is 'onnx'; set EMBEDDING_MODEL_PATH to its folder")
+if EMBEDDING_MODEL == "onnx" and not all(
+    (Path(EMBEDDING_MODEL_PATH) / name).is_file() for name in ("model.onnx", "tokenizer.json")
+):
+    raise ImproperlyConfigured(
+        f"EMBEDDING_MODEL_PATH is {EMBEDDING_MODEL_PATH!r}; use a folder with model.onnx and tokenizer.json"
+    )
 if EMBEDDING_MODEL == "endpoint" and not (
     EMBEDDING_BASE_URL and EMBEDDING_ENDPOINT_MODEL and EMBEDDING_DIMENSIONS
 ):
@@ -244,8 +300,11 @@ LOGIN_REDIRECT_URL = "dashboard:overview"
 LOGOUT_REDIRECT_URL = "login"
 
 # The OpenTelemetry collector. The library reads the other OTEL_… variables itself.
-OTEL_EXPORTER_OTLP_ENDPOINT = env_str("OTEL_EXPORTER_OTLP_ENDPOINT")
-OTEL_CAPTURE_CONTENT = env_str("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").lower()
+OTEL_EXPORTER_OTLP_ENDPOINT = env_url("OTEL_EXPORTER_OTLP_ENDPOINT")
+OTEL_CAPTURE_CONTENT = env_choice(
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
+    ("false", "true", "span_only", "span_and_event", "event_only", "no_content"),
+)
 # Lets a Prometheus server read /metrics without an API key.
 METRICS_TOKEN = env_str("METRICS_TOKEN")
 
@@ -278,6 +337,8 @@ SECURE_CSP = {
     "form-action": [CSP.SELF],
 }
 SECURE_SSL_REDIRECT = HTTPS
+# Probes reach a server directly, without the proxy and its TLS.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
 CSRF_FAILURE_VIEW = "dashboard.kit.frame.errors.csrf_failure"
@@ -286,8 +347,8 @@ if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 2**20
 
-LOG_FORMAT = env_str("LOG_FORMAT", "json")
-LOG_LEVEL = env_str("LOG_LEVEL", "INFO").upper()
+LOG_FORMAT = env_choice("LOG_FORMAT", ("json", "console"))
+LOG_LEVEL = env_choice("LOG_LEVEL", ("info", "debug", "warning", "error", "critical")).upper()
 _shared_processors: list[structlog.types.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,

@@ -286,9 +286,7 @@ def check_port(host: str, port: int, remedy: Callable[[int], str] = _web_port_re
     except socket.gaierror as error:
         raise PortInUseError(f"{host} is not an address of this machine: {error.strerror}.") from error
     except PermissionError as error:
-        raise PortInUseError(
-            f"Port {port} needs privileges; choose one from 1024 up (--port 8000)."
-        ) from error
+        raise PortInUseError(f"Port {port} needs privileges; choose one from 1024 up.") from error
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL:
             raise PortInUseError(f"{host} is not an address of this machine.") from error

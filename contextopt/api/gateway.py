@@ -33,6 +33,6 @@ def read_gateway(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
 
 @router.patch("/spaces/{slug}/gateway", auth=ADMIN, response=GatewayOut, summary="Change a gateway policy")
 def change_gateway(request: ApiRequest, slug: Path[Slug], data: PolicyPatch) -> HttpResponse:
-    """Changes the given fields. They apply from the next prompt on."""
+    """Changes the given fields. They take effect within 5 seconds."""
     policy = change_policy(space=find_space(request, slug), changes=data, actor=actor(request))
     return reply(policy_values(policy))

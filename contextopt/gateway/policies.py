@@ -35,7 +35,7 @@ def read_policy(space: Space | ConfiguredSpace) -> GatewayPolicy:
 
 @transaction.atomic
 def change_policy(*, space: Space, changes: PolicyPatch, actor: str) -> GatewayPolicy:
-    """Change the given fields. They apply from the next prompt on.
+    """Change the given fields. They take effect within 5 seconds.
 
     Raises:
         NotFound: the space was deleted in the meantime.

@@ -12,7 +12,7 @@ from contextopt.gateway.contexts import PromptTask, Sizes, foresee
 from contextopt.gateway.conversations import load_plan, place_of
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.exchanges import Exchange
-from contextopt.gateway.models import ANSWER_ID_MAX, GatewayRequest, Keep, Mode, Protocol, Reason
+from contextopt.gateway.models import ANSWER_ID_MAX, GatewayRequest, Keep, Mode, Outcome, Protocol, Reason
 from contextopt.gateway.protocols.answers import Answer
 from contextopt.gateway.protocols.prompts import Prompt
 from contextopt.inputs import make_storable
@@ -94,6 +94,11 @@ class RequestJob:
         if foreseen.plan is not None:
             exchange.plan = conversation.plan = foreseen.plan
 
+    def _outcome(self, answer: Answer) -> Outcome:
+        """Return what became of the answer. OpenAI's client disconnects at a stream's last event."""
+        outcome = self.exchange.outcome
+        return Outcome.ANSWERED if outcome == Outcome.ABANDONED and answer.is_ended else outcome
+
     def _row(self, answer: Answer) -> GatewayRequest:
         exchange = self.exchange
         usage, prompt, plan = answer.usage, exchange.prompt, exchange.plan
@@ -112,7 +117,7 @@ class RequestJob:
             mode=exchange.mode,
             is_inserted=exchange.is_inserted,
             reason=exchange.reason or "",
-            outcome=exchange.outcome,
+            outcome=self._outcome(answer),
             status_code=exchange.status_code,
             answer_id=make_storable(answer.id)[:ANSWER_ID_MAX],
             conversation=exchange.conversation.name if exchange.conversation else "",

@@ -86,10 +86,20 @@ class ReportingCommand(BaseCommand):
     def handle(self, *_: object, **options: Any) -> None:
         if (options.get("stdout") or sys.stdout) is None:
             raise CommandError("standard output is closed", returncode=UNUSABLE)
-        with quiet_logs(options["verbosity"]):
+        with quiet_logs(options["verbosity"]), self._plain_notes():
             code = self._run_guarded(options)
         if code != DONE:
             sys.exit(code)
+
+    @contextmanager
+    def _plain_notes(self) -> Iterator[None]:
+        """Leave progress, notes and questions uncoloured. Django shows all of standard error as errors."""
+        as_error = self.stderr.style_func
+        self.stderr.style_func = None
+        try:
+            yield
+        finally:
+            self.stderr.style_func = as_error
 
     def run(self, options: Mapping[str, Any]) -> int:
         raise NotImplementedError

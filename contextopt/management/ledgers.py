@@ -28,7 +28,6 @@ RARE_PARTS = frozenset({"date", "who", "topic"})
 def describe_result(result: AssemblyResult) -> str:
     """Return the text itself, then how the tokens are divided, and what was kept and dropped."""
     stats, certificate = result.stats, result.certificate
-    size = f"{certificate.tokens:,} of {stats.tokens_available:,} tokens ({certificate.encoding})"
     records = (
         f"Records: {stats.records_included:,} kept, {stats.records_dropped:,} dropped, "
         f"{stats.outside_window:,} outside the window, {stats.deleted:,} deleted"
@@ -38,8 +37,9 @@ def describe_result(result: AssemblyResult) -> str:
     parts = [
         result.text.rstrip("\n"),
         "",
-        f"{size}, {_saving(result)}",
+        f"{_size(result)}, {_saving(result)}",
         _allocation_line(result),
+        *([_sight_line(result)] if result.in_sight else []),
         records,
         f"SHA-256 {certificate.sha256}",
         f"{moment}, config v{result.config_version}, {result.assembly_ms:.1f} ms, {logged}",
@@ -48,6 +48,21 @@ def describe_result(result: AssemblyResult) -> str:
     if result.ledger:
         parts += ["", *_ledger_table(result.ledger)]
     return "\n".join(parts)
+
+
+def _size(result: AssemblyResult) -> str:
+    certificate, available = result.certificate, result.stats.tokens_available
+    if certificate.carried_tokens:
+        parts = f"{certificate.tokens:,} new and {certificate.carried_tokens:,} in sight"
+        return (
+            f"{parts}, together {certificate.total_tokens:,} of {available:,} tokens ({certificate.encoding})"
+        )
+    return f"{certificate.tokens:,} of {available:,} tokens ({certificate.encoding})"
+
+
+def _sight_line(result: AssemblyResult) -> str:
+    """Name the blocks that the conversation should hold, as the next call's option."""
+    return f"Blocks to keep for the next prompt: --in-sight {','.join(map(str, result.in_sight))}"
 
 
 def _warning_line(warning: ContextWarning) -> str:

@@ -76,7 +76,7 @@ class DemoSummary:
     def __str__(self) -> str:
         counts = {"records": self.records, "assemblies": self.assemblies, **dict(self.more)}
         listed = ", ".join(f"{name}: {count:,}" for name, count in counts.items())
-        return f"Demo: {', '.join(self.spaces)}. {listed.capitalize()}."
+        return f"{', '.join(self.spaces)}. {listed.capitalize()}."
 
 
 def load_demo(

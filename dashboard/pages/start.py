@@ -55,10 +55,12 @@ EXAMPLES = (
 @require_GET
 @team_page
 def start(request: TeamRequest) -> HttpResponse:
-    """Show the strip again, until the first request has arrived."""
+    """Show the strip again, until the first request has arrived. By itself it is no page."""
+    if not request.htmx:
+        return redirect("dashboard:overview")
     step = read_step(request)
     context = {"start": step, "was_started": step is None}
-    status = STOP_POLLING if request.htmx and step is None else 200
+    status = STOP_POLLING if step is None else 200
     return render(request, "dashboard/_start.html#start", context, status=status)
 
 

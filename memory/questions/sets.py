@@ -17,6 +17,8 @@ from memory.questions.models import Question, QuestionSet, QuestionSource
 
 SETS_MAX = 100
 QUESTIONS_MAX = 10_000
+# Names in an error.
+NAMES_SHOWN = 10
 
 
 def find_set(team: Team, set_id: int) -> QuestionSet:
@@ -39,9 +41,10 @@ def find_named_set(space: Space, name: str | None) -> QuestionSet:
     rows = QuestionSet.objects.in_space(space).select_related("space__team")
     if name is not None:
         return find_one(rows.filter(name=name), f"question set {name!r} in space {space.slug!r}")
-    found = list(rows[:2])
-    if len(found) > 1:
-        raise InvalidInput.of("questions", "the space has several question sets; name one")
+    names = list(rows.order_by("name").values_list("name", flat=True)[: NAMES_SHOWN + 1])
+    if len(names) > 1:
+        known = ", ".join(map(repr, names[:NAMES_SHOWN])) + (" and more" if len(names) > NAMES_SHOWN else "")
+        raise InvalidInput.of("questions", f"the space has several question sets; name one of {known}")
     return find_one(rows, f"question set in space {space.slug!r}")
 
 

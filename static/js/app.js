@@ -351,7 +351,11 @@ document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
   const [place, address] = [alike().indexOf(element), element.getAttribute("href")];
   findFocused = () => {
     if (element.isConnected) return element;
-    if (element.id || !element.matches('a, summary, button[type="button"]')) return document.getElementById(element.id);
+    if (element.id || !element.matches('a, summary, button[type="button"]')) {
+      // The last page has no link to older rows, and the first none to the newest. Then the other link is focused.
+      const other = element.closest(".pager") && document.getElementById(target.id)?.querySelector(".pager a");
+      return document.getElementById(element.id) ?? other;
+    }
     const now = alike();
     return [now[place], ...now].find((each) => each?.getAttribute("href") === address) ?? now[place];
   };

@@ -129,3 +129,17 @@ def test_older_rows_keep_the_focus_on_their_link(team: Team, open_page: Callable
     for shown in (f"key {PAGE_ROWS}", "key 0"):
         page.keyboard.press("Enter")
         expect(page.get_by_role("cell", name=shown, exact=True)).to_be_visible()
+
+
+def test_the_last_and_the_first_page_keep_the_focus_among_their_links(
+    team: Team, open_page: Callable[..., Page]
+) -> None:
+    for number in range(PAGE_ROWS + 1):
+        note_event(team_id=team.pk, actor="test", action="key.created", subject=f"key {number}")
+    page = open_page(**DESK)
+    page.goto("/settings/audit/")
+    page.get_by_role("link", name="Older").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Newest")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Older")).to_be_focused()

@@ -20,6 +20,8 @@ else:
 
 COUNT_MAX = 2**53
 _LINE = re.compile(rb"\r\n|\n|\r")
+# Types of the last event. A stream of Chat Completions ends with [DONE].
+_LAST_TYPES = ("response.completed", "response.incomplete", "response.failed", "message_stop")
 # A decoded answer of more bytes than this is cut.
 DECODED_MAX = 32 * 2**20
 _GZIP_BITS = 31
@@ -45,12 +47,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as far as it is read. `id` is the provider's own, such as `chatcmpl-…` or `msg_…`."""
+    """An answer as far as it is read. `id` is the provider's own, such as `chatcmpl-…` or `msg_…`.
+
+    `is_ended` tells that a stream's last event is there.
+    """
 
     usage: Usage = Usage()
     text: str = ""
     id: str = ""
     model: str = ""
+    is_ended: bool = False
 
 
 @dataclass(slots=True)
@@ -91,7 +97,13 @@ def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, w
         usage |= {name: value for name, value in _usage_in(document).items() if value is not None}
     text = "".join(_text_in(document) for document in documents) if wants_text else ""
     named = documents[0] if documents else {}
-    return Answer(_READ_USAGE[protocol](usage), text, _name_in(named, "id"), _name_in(named, "model"))
+    return Answer(
+        usage=_READ_USAGE[protocol](usage),
+        text=text,
+        id=_name_in(named, "id"),
+        model=_name_in(named, "model"),
+        is_ended=is_stream and _is_ended(plain),
+    )
 
 
 def _decode(body: bytes, encoding: str) -> bytes:
@@ -155,6 +167,16 @@ def _events(body: bytes, *, wants_text: bool) -> Iterator[Mapping[str, Any]]:
             if is_first or wants_text or b'"usage"' in event:
                 yield from _documents(event)
             is_first = False
+
+
+def _is_ended(body: bytes) -> bool:
+    """Return whether the last line of a stream is its protocol's last event."""
+    lines = body.rstrip()
+    last = lines[max(lines.rfind(b"\n"), lines.rfind(b"\r")) + 1 :]
+    if not last.startswith(b"data:"):
+        return False
+    data = last.removeprefix(b"data:").strip()
+    return data == b"[DONE]" or any(document.get("type") in _LAST_TYPES for document in _documents(data))
 
 
 def _name_in(document: Mapping[str, Any], name: str) -> str:

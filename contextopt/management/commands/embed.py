@@ -70,6 +70,8 @@ class Command(ReportingCommand):
                     "seconds": round(seconds, 3),
                 }
             )
+        elif not work.embedded and not work.unchanged:
+            self.stdout.write(f"All texts are already embedded with {model}.")
         else:
             rate = work.embedded / seconds if seconds else 0
             self.stdout.write(

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
 from contextopt.management.repositories import target
@@ -54,12 +55,13 @@ class Command(ReportingCommand):
         repository = report.repository
         at = f" at {repository.revision[:12]}" if repository.revision else ""
         self.stdout.write(
-            f"{repository.name}{at}: {repository.files:,} files, {repository.symbols:,} symbols, "
-            f"{repository.imports:,} imports between them, {repository.unresolved:,} unresolved"
+            f"{repository.name}{at}: {plural(repository.files, 'file')}, "
+            f"{plural(repository.symbols, 'symbol')}, {plural(repository.imports, 'import')} between them, "
+            f"{repository.unresolved:,} unresolved"
         )
         self.stdout.write(
             f"{len(report.skipped):,} skipped; {report.changed:,} changed, {report.removed:,} removed, "
-            f"{repository.parsed:,} contents parsed in {repository.seconds:.2f} s"
+            f"{plural(repository.parsed, 'file')} parsed in {repository.seconds:.2f} s"
         )
         for path, reason in report.skipped[:LISTED]:
             self.stdout.write(f"skipped {path}: {reason}")

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.replay.selection import last_contexts, read_contexts
+from contextopt.engine.wording import plural
 from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput, NotFound
 from contextopt.inputs import BIGINT_MAX, field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
@@ -130,8 +131,10 @@ def describe(again: Replay) -> str:
         return f"{name}: not replayable ({again.reason}). {again.message}"
     tokens, before = again.result.certificate.total_tokens, again.assembly.tokens_after
     figures = f"{tokens:,} tokens" if tokens == before else f"{before:,} → {tokens:,} tokens"
-    moved = f", {len(again.added):,} records in, {len(again.removed):,} out" if not again.is_same else ""
-    looked_up = f", {again.looked_up:,} candidates looked up" if again.is_reconstructed else ""
+    moved = (
+        f", {plural(len(again.added), 'record')} in, {len(again.removed):,} out" if not again.is_same else ""
+    )
+    looked_up = f", {plural(again.looked_up, 'candidate')} looked up" if again.is_reconstructed else ""
     outcome = "same" if again.is_same else "differs" if not again.is_changed else "other text"
     others = f" ({', '.join(again.differences)})" if again.differences and not again.is_changed else ""
     return f"{name}: {outcome}{others}, {figures}{moved}{looked_up}"

@@ -23,5 +23,7 @@ class Command(ReportingCommand):
             done, verb = load_demo(team, now=timezone.now(), actor=ACTOR), "loaded"
         else:
             done, verb = remove_demo(team, actor=ACTOR), "removed"
-        self.print_answer(options, done.to_json(), str(done) if done.spaces else f"Nothing was {verb}.")
+        self.print_answer(
+            options, done.to_json(), f"{verb.capitalize()} {done}" if done.spaces else f"Nothing was {verb}."
+        )
         return DONE

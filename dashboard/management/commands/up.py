@@ -226,8 +226,8 @@ def has_gateway(warn: Callable[[str], None]) -> bool:
         check_port(settings.GATEWAY_HOST, settings.GATEWAY_PORT, gateway_port_remedy)
     except PortInUseError as error:
         if settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL:
-            raise
-        warn(f"The gateway is off. {error}")
+            raise PortInUseError(f"The gateway's GATEWAY_HOST or GATEWAY_PORT is wrong. {error}") from error
+        warn(f"The gateway is off. Its GATEWAY_HOST or GATEWAY_PORT is wrong. {error}")
         return False
     return True
 

@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from dashboard.kit.charts.plots import ACCENT, COSTLY, MUTED, Plot, add_flags, bar, bare_layout, with_legend
+from dashboard.kit.charts.plots import (
+    ACCENT,
+    COSTLY,
+    MUTED,
+    Plot,
+    add_flags,
+    bar,
+    bare_layout,
+    with_legend,
+    with_whole_ticks,
+)
 from dashboard.kit.formats import signed, whole
 
 # Bars on either side of the unchanged contexts.
@@ -97,6 +107,7 @@ def changes_figure(changes: Sequence[int]) -> Plot:
         type="category", nticks=7, tickangle=0, title={"text": "change in tokens", "standoff": 8}
     )
     plot.update_yaxes(rangemode="tozero", tickformat=",d")
+    with_whole_ticks(plot, max((step.contexts for step in steps), default=0))
     if steps:
         middle = median_low(changes)
         at = next(step for step in steps if step.least <= middle <= step.most)

@@ -40,7 +40,7 @@ class WayTab:
 def fill_tabs(
     *, address: str, gateway: str, space: str, question: str, team: Team, secret: str = ""
 ) -> list[WayTab]:
-    """Return the tabs of all ways. Without the key's secret, snippets read it from the environment."""
+    """Return the tabs of all ways. Without the key's secret, programs read it from the environment."""
     values = {
         "address": address,
         "gateway": gateway,
@@ -49,6 +49,7 @@ def fill_tabs(
         "team": team.command_option,
         "key": secret or f"${KEY_VARIABLE}",
         "secret": secret or "…",
+        "token": secret or "ctx_…",
         "argument": f', "{secret}"' if secret else "",
         "code": f'"{secret}"' if secret else f'os.environ["{KEY_VARIABLE}"]',
         "import": "" if secret else "import os\n\n",

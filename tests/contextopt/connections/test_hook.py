@@ -115,6 +115,18 @@ def test_decisions_are_remembered_and_come_back(run: Run, repository: Path) -> N
     assert "> Prices are decimals, rounded at the end." in text
 
 
+def test_a_decision_is_found_by_its_words_alone(run: Run, repository: Path) -> None:
+    """A decision that is not embedded yet, or that is worded unlike the prompt, still shares its words."""
+    commands = run("claude")
+    stop = {"hook_event_name": "Stop", "cwd": str(repository)}
+    for decision in ("Round prices once at the end.", "Logs are JSON."):
+        run_hook(commands["Stop"], {**stop, "last_assistant_message": f"Decision: {decision}"})
+    event = prompt(repository, "how do we round at the end?")
+    text = run_hook(commands["UserPromptSubmit"], event)["hookSpecificOutput"]["additionalContext"]
+    assert "> Round prices once at the end." in text
+    assert "Logs are JSON" not in text
+
+
 def test_a_failure_gets_the_changes(run: Run, repository: Path) -> None:
     commands = run("claude")
     lines = [f"total_{number} = {number}" for number in range(60)]

@@ -45,8 +45,22 @@ def test_whole_and_streamed(protocol: str, encoding: str) -> None:
     for body, is_stream in ((whole(one).content, False), (b"".join(events), True)):
         for wants_text in (True, False):
             answer = read_answer(protocol, pack(body), encoding, is_stream=is_stream, wants_text=wants_text)
+            assert answer.is_ended is is_stream
             assert answer.usage == EXPECTED[protocol]
             assert answer.text.replace(" ", "") == (TEXT.replace(" ", "") if wants_text else "")
+
+
+@pytest.mark.parametrize("protocol", ANSWERS)
+def test_a_stream_without_its_last_event_has_not_ended(protocol: str) -> None:
+    events = ANSWERS[protocol][1]
+    for body in (
+        b"",
+        b"".join(events[:-1]),
+        b"".join(events)[:-6],
+        b"data: [1]\n\n",
+        b'data: {"type": []}\n\n',
+    ):
+        assert not read_answer(protocol, body, "", is_stream=True, wants_text=False).is_ended
 
 
 @pytest.mark.parametrize("protocol", ANSWERS)

@@ -79,6 +79,20 @@ def test_a_client_that_leaves(caller: Caller, upstream: Upstream) -> None:
     assert caller.logged()[0].outcome == "abandoned"
 
 
+def test_a_client_that_leaves_at_the_last_event(caller: Caller, upstream: Upstream) -> None:
+    """OpenAI's client disconnects at [DONE], which is often before the provider ends the stream."""
+    upstream.respond = lambda _: stream([*chat_events(), *[b"\n"] * 20], pause_seconds=0.05)
+    before, got = upstream.left, b""
+    with opened(caller) as response:
+        for chunk in response.iter_raw():
+            got += chunk
+            if b"[DONE]" in got:
+                break
+    wait_until(lambda: upstream.left > before)
+    [row] = caller.logged()
+    assert (row.outcome, row.input_tokens, row.output_tokens) == ("answered", 40, 9)
+
+
 def test_an_upstream_that_hangs(caller: Caller, upstream: Upstream) -> None:
     upstream.respond = lambda _: stream([], is_silent=True)
     with pytest.raises(httpx2.ReadTimeout), opened(caller, timeout=1.0):

@@ -44,6 +44,19 @@ def test_assemble_answers_with_the_fields_of_the_contract(default_space: Space, 
     assert Assembly.objects.get(pk=answer["id"]).actor == "command"
 
 
+def test_assemble_names_the_blocks_to_keep(default_space: Space, run: Run) -> None:
+    options = ["--placement", "append", "--conversation", "c-1", "--as-of", AS_OF]
+    _, first, _ = run("assemble", "support", "--max-records", 3, *options)
+    held = Assembly.objects.get()
+    _, second, _ = run("assemble", "support", "--max-records", 5, *options, "--in-sight", held.pk)
+    added = Assembly.objects.latest("pk")
+    assert f"--in-sight {held.pk}\n" in first
+    assert f"--in-sight {held.pk},{added.pk}\n" in second
+    assert f"{added.new_tokens:,} new and {added.carried_tokens:,} in sight, together" in second
+    _, plain, _ = run("assemble", "support", "--as-of", AS_OF)
+    assert "in sight" not in plain
+
+
 def test_assemble_takes_every_setting(default_space: Space, run: Run) -> None:
     options = {
         "--stage": 4, "--window-days": "all", "--max-records": "all", "--context-tokens": 300,

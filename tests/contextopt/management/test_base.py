@@ -1,5 +1,6 @@
 """Arguments that no command can use are refused before it runs."""
 
+import io
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from contextopt.management.commands import create_api_key
 from contextopt.models import Record, Repository, Team
 from tests.factories import make_space
 
@@ -37,6 +39,22 @@ def test_a_file_may_have_such_a_name(tmp_path: Path) -> None:
     path.write_text('{"title": "Queue stuck"}')
     call_command("import_records", "demo", str(path))
     assert Record.objects.count() == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_notes_are_not_coloured_as_errors() -> None:
+    Team.objects.ensure_default()
+    terminal = Terminal()
+    command = create_api_key.Command(stderr=terminal, force_color=True)  # type: ignore[arg-type]
+    call_command(command, "laptop", "--json")
+    call_command(command, "laptop")
+    assert terminal.getvalue().startswith("A key named 'laptop'")
+    assert "\x1b" not in terminal.getvalue()
+    assert command.stderr.style_func("x") != "x"
 
 
 @pytest.mark.parametrize("command", ["import_records", "import_markdown", "import_git"])

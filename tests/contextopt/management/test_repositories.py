@@ -45,6 +45,13 @@ def test_index_in_words(run: Run, shop: Path) -> None:
     assert "unresolved shop/old.py:1: .gone" in out
 
 
+def test_one_of_each_is_singular(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cart.py").write_text("def total(): ...\n")
+    _, out, _ = run("index_repo", tmp_path)
+    assert ": 1 file, 1 symbol, 0 imports between them, 0 unresolved\n" in out
+    assert ", 1 file parsed in " in out
+
+
 def test_relevant_indexes_a_folder_first(run: Run, shop: Path) -> None:
     found = answer(run, "relevant_files", shop, "--task", "convert currency", "--budget", 400)
     assert found["ranked"][0]["path"] == "shop/currency.py"

@@ -142,6 +142,10 @@ def test_the_command_loads_and_removes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo_command, "load_demo", load_some)
+    call_command("demo", "load")
+    assert capsys.readouterr().out.startswith(
+        "Loaded demo-engineering, demo-research, demo-support. Records: "
+    )
     call_command("demo", "load", "--json")
     loaded = json.loads(capsys.readouterr().out)
     assert list(loaded) == ["spaces", "records", "assemblies", "more"]

@@ -247,6 +247,14 @@ def test_a_gateway_with_an_upstream_needs_its_port(taken_port: None, settings: A
         has_gateway(pytest.fail)
 
 
+def test_a_wrong_address_of_the_gateway_is_named(settings: Any) -> None:
+    settings.LLM_BASE_URL, settings.GATEWAY_HOST = "http://127.0.0.1:9/v1", "192.0.2.1"
+    with pytest.raises(
+        PortInUseError, match=r"GATEWAY_HOST .* 192\.0\.2\.1 is not an address of this machine"
+    ):
+        has_gateway(pytest.fail)
+
+
 def test_without_a_port_there_is_no_gateway(settings: Any) -> None:
     settings.GATEWAY_PORT = None
     assert has_gateway(pytest.fail) is False

@@ -112,7 +112,11 @@ def test_several_sets_must_be_named(run: Run, spoken: Space, tmp_path: Path) -> 
     assert (code, "There is no question set" in err) == (2, True)
     run("import_questions", spoken.slug, path, "--questions", "A")
     run("import_questions", spoken.slug, path, "--questions", "B")
-    assert run("evaluate", spoken.slug)[0] == 2
+    code, _, err = run("evaluate", spoken.slug)
+    assert (code, "--questions: the space has several question sets; name one of 'A', 'B'" in err) == (
+        2,
+        True,
+    )
     assert run("evaluate", spoken.slug, "--questions", "B")[0] == 0
 
 

@@ -388,7 +388,7 @@ def test_the_command_reports(space: Space, capsys: pytest.CaptureFixture[str]) -
     call_command("embed", "--json")
     assert '"embedded": 1' in capsys.readouterr().out
     call_command("embed", "--wait")
-    assert "0 embedded with wordllama-256" in capsys.readouterr().out
+    assert capsys.readouterr().out == "All texts are already embedded with wordllama-256.\n"
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,13 @@ def test_a_reader_sees_no_form(teammate_client: Client, conversation: Conversati
     assert "disabled" in html
 
 
+def test_a_reader_learns_who_can_ask(
+    teammate_client: Client, owner_client: Client, conversation: Conversation
+) -> None:
+    assert "you need the reviewer role" in teammate_client.get("/chat/").content.decode()
+    assert "you need the reviewer role" not in owner_client.get("/chat/").content.decode()
+
+
 def test_the_queries_do_not_grow_with_the_messages(
     owner_client: Client, conversation: Conversation, settings: Any
 ) -> None:

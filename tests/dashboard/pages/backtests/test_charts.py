@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.pages.backtests.charts import BARS_MAX, Step, steps_of
+from dashboard.pages.backtests.charts import BARS_MAX, Step, changes_figure, steps_of
 
 
 def test_counts_each_sign_in_steps_of_its_own() -> None:
@@ -39,3 +39,8 @@ def test_each_change_is_in_one_step(changes) -> None:
 )
 def test_says_its_step(step, label, words) -> None:
     assert (step.label, step.words) == (label, words)
+
+
+def test_few_contexts_have_an_axis_of_whole_numbers() -> None:
+    assert changes_figure([0, 0]).layout["yaxis"]["dtick"] == 1
+    assert "dtick" not in changes_figure([0] * 6).layout["yaxis"]

@@ -54,6 +54,9 @@ def test_a_new_key_is_filled_in_once(owner_client: Client, team: Team, space: Sp
     again = owner_client.get(URL).content.decode()
     assert secret not in again
     assert "$CONTEXTOPT_KEY" in again
+    # No client puts a variable of the shell into its JSON.
+    assert f'data-fill="token">{secret}<' in html
+    assert 'data-fill="token">ctx_…<' in again
 
 
 def test_a_key_needs_a_name(owner_client: Client, space: Space) -> None:

@@ -10,10 +10,12 @@ INSERT = {
 
 
 def test_everyone_reads_and_only_admins_have_a_button(owner_client, teammate_client, space):
-    assert "Save…" in owner_client.get(URL).content.decode()
+    html = owner_client.get(URL).content.decode()
+    assert "Save…" in html and '<fieldset class="plain">' in html
     html = teammate_client.get(URL).content.decode()
     assert "Save…" not in html
     assert "Your role is viewer" in html
+    assert '<fieldset class="plain" disabled>' in html
 
 
 def test_switching_to_insert(owner_client, space):
