@@ -56,11 +56,6 @@ class Figures(NamedTuple):
     median_utilisation: float | None = None
 
     @property
-    def saving_rate(self) -> float | None:
-        """Tokens saved as a share of the baseline's; negative if it cost more."""
-        return self.tokens_saved / self.tokens_before if self.tokens_before else None
-
-    @property
     def shared_rate(self) -> float | None:
         """The share of prompts that repeats the conversation's last one, 0 to 1."""
         return self.shared_tokens / self.prompt_tokens if self.prompt_tokens else None
