@@ -3,19 +3,17 @@
 The figures show what happened but not why, so causes are only suggested.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contextopt.assemblies.models import SLOW_MS
 from contextopt.engine.prompts.config import SCORED_STAGE
 from dashboard.kit.formats import milliseconds, percent, whole
 from dashboard.pages.overview.figures import Figures, ScoreSpread, StageFigures
+from dashboard.pages.overview.tiles import Rows
 
 LOW_UTILISATION = 0.5
 MOST_REQUESTS = 0.5
-
-# Returns the URL of the assemblies on the page that also pass these filters.
-type Rows = Callable[[Mapping[str, str]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ def _records(total: Figures) -> str:
     return (
         "an unknown number of records"
         if total.records_included is None
-        else (f"{total.records_included:.1f} records")
+        else f"{total.records_included:.1f} records"
     )
 
 
