@@ -84,9 +84,8 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
         f"{address}{bucket_query(bucket)}" if figures.assemblies else "" for bucket, figures in series.rows
     ]
     panel = replace(_panel(slug), table=make_table(columns, series.period, urls))
-    context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
-    template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
-    return render_page(request, template, {**context, "query": form.query()})
+    context = {"panel": panel, "period": series.period, "query": form.query()}
+    return render_page(request, TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE, context)
 
 
 @require_GET
