@@ -28,16 +28,9 @@ class Observation:
     rows: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """An observation and the URL of the rows behind it, if there are any."""
-
-    observation: Observation
-    address: str
-
-
-def point_out(found: list[Observation], rows: Rows) -> list[Pointer]:
-    return [Pointer(each, "" if each.rows is None else rows(each.rows)) for each in found]
+def point_out(found: list[Observation], rows: Rows) -> list[tuple[Observation, str]]:
+    """Return each observation with the URL of the rows behind it, empty if there are none."""
+    return [(each, "" if each.rows is None else rows(each.rows)) for each in found]
 
 
 def observe(total: Figures, stages: list[StageFigures], spread: ScoreSpread) -> list[Observation]:
