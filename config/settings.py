@@ -188,9 +188,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "dashboard.kit.frame.errors.NotAllowedPageMiddleware",
-    "dashboard.kit.frame.errors.DeletedMeanwhileMiddleware",
-    "dashboard.kit.frame.errors.TooManyAttemptsMiddleware",
+    "dashboard.kit.frame.errors.ErrorPageMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"

@@ -70,7 +70,3 @@ def save_view(
         team=team, owner=owner, page=page, name=name, defaults={"query": query, "created_by": created_by}
     )
     return view
-
-
-def delete_view(*, view: SavedView) -> None:
-    SavedView.objects.filter(pk=view.pk).delete()

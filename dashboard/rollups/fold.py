@@ -58,29 +58,21 @@ def _add(table: str, query: str, dimensions: tuple[str, ...] = DIMENSION_COLUMNS
     )
 
 
-# Adds quarters up to days in their team's zone.
-IN_DAYS = f"""
-    SELECT q.team_id, date_trunc('day', q.start, z.time_zone) AS start, {columns(DIMENSION_COLUMNS, "q.")},
-           {added_up()}
-      FROM {{source}} q JOIN dashboard_rollupzone z ON z.team_id = q.team_id
-     WHERE {{condition}}
-     GROUP BY q.team_id, 2, {columns(DIMENSION_COLUMNS, "q.")}
-"""
-
-# Adds the rollups of all spaces and settings up to hours or days in their team's zone.
-SUMMARISED = f"""
-    SELECT q.team_id, date_trunc('{{unit}}', q.start, z.time_zone) AS start,
-           {columns(SUMMARY_DIMENSIONS, "q.")}, {added_up()}
-      FROM {{source}} q JOIN dashboard_rollupzone z ON z.team_id = q.team_id
-     WHERE {{condition}}
-     GROUP BY q.team_id, 2, {columns(SUMMARY_DIMENSIONS, "q.")}
+def summed(unit: str, source: str, dimensions: tuple[str, ...], condition: str = "true") -> str:
+    """Return the SQL that adds the rows of `source` up to hours or days in their team's zone."""
+    named = columns(dimensions, "q.")
+    return f"""
+    SELECT q.team_id, date_trunc('{unit}', q.start, z.time_zone) AS start, {named}, {added_up()}
+      FROM {source} q JOIN dashboard_rollupzone z ON z.team_id = q.team_id
+     WHERE {condition}
+     GROUP BY q.team_id, 2, {named}
 """
 
 
 def _summarise(hours: str) -> str:
     """Return common table expressions that add up the query `hours` and insert it into both tables."""
     named = f"team_id, start, {columns(SUMMARY_COLUMNS)}"
-    days = SUMMARISED.format(unit="day", source="hours", condition="true")
+    days = summed("day", "hours", SUMMARY_DIMENSIONS)
     return f"""
 hours AS MATERIALIZED (
     {hours}
@@ -113,8 +105,8 @@ WITH noted AS MATERIALIZED (
 ), folded AS (
     {_add(_QUARTERS, "SELECT team_id, start, " + columns(COLUMNS) + " FROM quarters")}
 ), folded_days AS (
-    {_add(_DAYS, "SELECT * FROM (" + IN_DAYS.format(source="quarters", condition="true") + ") days")}
-), {_summarise(SUMMARISED.format(unit="hour", source="quarters", condition="true"))}
+    {_add(_DAYS, "SELECT * FROM (" + summed("day", "quarters", DIMENSION_COLUMNS) + ") days")}
+), {_summarise(summed("hour", "quarters", SUMMARY_DIMENSIONS))}
 SELECT count(*) FROM taken
 """
 
@@ -147,9 +139,9 @@ SELECT date_trunc('day', %(start)s::timestamptz, time_zone),
 """
 
 _STRETCH = "q.team_id = %(team)s AND q.start >= %(first)s AND q.start < %(last)s"
-_ADD_DAYS = _add(_DAYS, IN_DAYS.format(source=_QUARTERS, condition=_STRETCH))
+_ADD_DAYS = _add(_DAYS, summed("day", _QUARTERS, DIMENSION_COLUMNS, _STRETCH))
 _ADD_SUMMARIES = f"""
-WITH {_summarise(SUMMARISED.format(unit="hour", source=_QUARTERS, condition=_STRETCH))}
+WITH {_summarise(summed("hour", _QUARTERS, SUMMARY_DIMENSIONS, _STRETCH))}
 SELECT
 """
 _ENDS = """

@@ -36,17 +36,13 @@ class FigureFilter:
         return self.over(self.period.before())
 
     @property
-    def days_end(self) -> datetime:
-        return self.period.days_end
-
-    @property
     def hours_end(self) -> datetime:
         """The end of the whole hours, after the days; there are none if an edge is not on the hour."""
         period = self.period
         until = period.until.astimezone(period.zone)
         if period.step == "hour" and any(edge.astimezone(period.zone).minute for edge in period.edges):
-            return self.days_end
-        return max(self.days_end, until.replace(minute=0, second=0, microsecond=0).astimezone(UTC))
+            return period.days_end
+        return max(period.days_end, until.replace(minute=0, second=0, microsecond=0).astimezone(UTC))
 
     @property
     def is_of_all_spaces(self) -> bool:
@@ -136,7 +132,7 @@ def rollup_parameters(wanted: FigureFilter) -> dict[str, Any]:
     return {
         "team_id": wanted.team_id,
         "start": period.start,
-        "days_end": wanted.days_end,
+        "days_end": period.days_end,
         "hours_end": wanted.hours_end,
         "until": period.until,
         "zone": period.zone.key,

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
-from django.db import connection
 from django.db.models import Q
 
 from contextopt.assemblies.placement.pricebook import EnteredPrice
+from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
 from dashboard.rollups.models import ModelPrice
@@ -22,6 +22,7 @@ type Grouping = Literal["model", "key_id", "space_id", "mode", "reason"]
 GROUPINGS: tuple[Grouping, ...] = ("model", "key_id", "space_id", "mode", "reason")
 # Groups beyond these are added up as one.
 GROUPS_SHOWN = 50
+_Row = dict[str, Any]
 _ALWAYS = (datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC))
 
 
@@ -145,7 +146,7 @@ class Groups:
 def read_groups(wanted: TrafficFilter, prices: PriceList) -> Groups:
     total = Traffic()
     by: dict[Grouping, list[tuple[Any, Traffic]]] = {name: [] for name in GROUPINGS}
-    for row in _rows(_GROUPS, {**wanted.parameters(), **prices.parameters()}):
+    for row in fetch_rows(_Row, _GROUPS, {**wanted.parameters(), **prices.parameters()}):
         if row["requests"] is None:
             continue
         if row["level"] == _ALL:
@@ -160,7 +161,7 @@ def read_groups(wanted: TrafficFilter, prices: PriceList) -> Groups:
 
 
 def read_total(wanted: TrafficFilter, prices: PriceList) -> Traffic:
-    [row] = _rows(_TOTAL, {**wanted.parameters(), **prices.parameters()})
+    [row] = fetch_rows(_Row, _TOTAL, {**wanted.parameters(), **prices.parameters()})
     return Traffic() if row["requests"] is None else _traffic(row)
 
 
@@ -168,7 +169,7 @@ def read_buckets(wanted: TrafficFilter, prices: PriceList) -> list[Traffic]:
     """Return the figures of each bucket of the period."""
     edges = list(wanted.period.edges)
     found = [Traffic()] * (len(edges) - 1)
-    for row in _rows(_BUCKETS, {**wanted.parameters(), **prices.parameters(), "edges": edges}):
+    for row in fetch_rows(_Row, _BUCKETS, {**wanted.parameters(), **prices.parameters(), "edges": edges}):
         if 0 <= row["bucket"] < len(found):
             found[row["bucket"]] = _traffic(row)
     return found
@@ -177,7 +178,7 @@ def read_buckets(wanted: TrafficFilter, prices: PriceList) -> list[Traffic]:
 def read_traffic_prices(wanted: TrafficFilter) -> PriceList:
     """Return the prices of the models in use in the period and the one before."""
     both = {**wanted.parameters(), "start": wanted.period.before().start}
-    models = [row["model"] for row in _rows(_MODELS, both)]
+    models = [row["model"] for row in fetch_rows(_Row, _MODELS, both)]
     entered: dict[str, list[EnteredPrice]] = {}
     for price in ModelPrice.objects.filter(model__in=models).order_by("effective_from"):
         entered.setdefault(price.model, []).append(price.to_entered())
@@ -221,18 +222,11 @@ def narrow_prompts(
         **same, "team_id": team_id, "before": before or _ALWAYS[1], "since": since or _ALWAYS[0],
         "needed": QUARTERS_NEEDED,
     }  # fmt: skip
-    found = _rows(_QUARTERS.format(conditions=" ".join(conditions)), parameters)
+    found = fetch_rows(_Row, _QUARTERS.format(conditions=" ".join(conditions)), parameters)
     return within(list(join_quarters(row["start"] for row in found)))
 
 
-def _rows(query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query, parameters)
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
-def _traffic(row: Mapping[str, Any]) -> Traffic:
+def _traffic(row: _Row) -> Traffic:
     counted: dict[str, Any] = {name: int(row[name]) for name in (*_SUMS, "without", "priced")}
     return Traffic(**counted, cost=row["cost"], added=_vector(row["added"]))
 

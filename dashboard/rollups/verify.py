@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Model
 
 from contextopt.assemblies.verify import Difference
-from dashboard.rollups.fold import IN_DAYS, SUMMARISED
+from dashboard.rollups.fold import summed
 from dashboard.rollups.measures import (
     DIMENSION_COLUMNS,
     MEASURE_COLUMNS,
@@ -49,16 +49,13 @@ class _Level:
     condition: str = "true"
 
 
+_QUARTERS = "dashboard_quarterrollup"
 _LEVELS = (
     _Level("quarter", QuarterRollup, _LOG, DIMENSION_COLUMNS, f"NOT {_IS_STALE}"),
-    _Level(
-        "day", DayRollup, IN_DAYS.format(source="dashboard_quarterrollup", condition=_OF_TEAM),
-        DIMENSION_COLUMNS,
-    ),
+    _Level("day", DayRollup, summed("day", _QUARTERS, DIMENSION_COLUMNS, _OF_TEAM), DIMENSION_COLUMNS),
     *(
         _Level(
-            f"{unit} of all spaces", model,
-            SUMMARISED.format(unit=unit, source="dashboard_quarterrollup", condition=_OF_TEAM),
+            f"{unit} of all spaces", model, summed(unit, _QUARTERS, SUMMARY_DIMENSIONS, _OF_TEAM),
             SUMMARY_DIMENSIONS, _IS_SUMMARISED,
         )
         for unit, model in (("hour", HourSummary), ("day", DaySummary))

@@ -36,6 +36,16 @@ def space(team: Team) -> Space:
     return made
 
 
+def test_code_in_an_answer_has_its_own_look(
+    space: Space, open_page: Callable[..., Page], settings: Any
+) -> None:
+    answer = factories.make_answer(factories.make_conversation(space), settings, "```python\nx = 1\n```")
+    page = open_page(**PHONE)
+    page.goto(f"/chat/{answer.conversation_id}/")
+    expect(page.locator(".prose pre")).to_have_css("padding", "10px 12px")
+    expect(page.locator(".code-head button")).to_have_css("position", "static")
+
+
 def test_from_a_dead_endpoint_to_a_vote(
     llm: ModelServer,
     space: Space,

@@ -163,23 +163,14 @@ def point_symbols(period: Period) -> list[str]:
 
 def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
     """Lay out the traces: no box, a thin grid from zero, no tool bar."""
-    grid = {"gridcolor": "var(--line)", "zeroline": False, "zerolinecolor": MUTED, "rangemode": "tozero"}
-    return Plot(
-        traces,
-        {
-            **bare_layout(),
-            "margin": {"l": 52, "r": 48, "t": 18, "b": 28},
-            "hovermode": "x unified",
-            "showlegend": False,
-            "bargap": 0.35,
-            "dragmode": False,
-            "xaxis": _time_axis(period),
-            "yaxis": {
-                **grid, "nticks": 5, "fixedrange": True,
-                "tickformat": tick_format, "hoverformat": hover_format,
-            },
-        },
-    )  # fmt: skip
+    plot = Plot(traces, bare_layout())
+    margin = {"l": 52, "r": 48, "t": 18, "b": 28}
+    plot.update_layout(margin=margin, hovermode="x unified", showlegend=False, bargap=0.35, dragmode=False)
+    plot.update_xaxes(**_time_axis(period))
+    plot.update_yaxes(
+        zerolinecolor=MUTED, rangemode="tozero", tickformat=tick_format, hoverformat=hover_format
+    )
+    return plot
 
 
 def _time_axis(period: Period) -> dict[str, Any]:
@@ -187,8 +178,8 @@ def _time_axis(period: Period) -> dict[str, Any]:
     first, last = (_by_the_wall(period.edges[place], period) for place in (0, -2))
     half, is_hourly = (last - first) / max(1, len(period.edges) - 2) / 2, period.step == "hour"
     return {
-        "type": "date", "range": [first - half, last + half], "fixedrange": True,
-        "showgrid": False, "zeroline": False, "nticks": 6, "tickangle": 0, "linecolor": "var(--line)",
+        "type": "date", "range": [first - half, last + half],
+        "zeroline": False, "nticks": 6, "tickangle": 0,
         "tickformat": "%H:%M" if is_hourly else "%-d %b",
         "hoverformat": "%-d %b %H:%M" if is_hourly else "%A %-d %B",
     }  # fmt: skip

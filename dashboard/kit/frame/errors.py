@@ -22,43 +22,12 @@ UNAVAILABLE = (*DATABASE_UNREACHABLE, ServiceUnavailable)
 log = structlog.get_logger(__name__)
 
 
-class DeletedMeanwhileMiddleware:
-    """Answers with the 404 page if something was deleted after the view had looked it up."""
+class ErrorPageMiddleware:
+    """Answers some errors with a page that explains them.
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
-
-    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not is_about_deleted(error):
-            return None
-        log.warning("page_found_it_deleted", path=request.path, exc_info=error)
-        said = str(error) if isinstance(error, NotFound) else "It has since been deleted."
-        return not_found(request, Http404(f"{said} Nothing was changed."))
-
-
-class TooManyAttemptsMiddleware:
-    """Answers with a page that says when to try again, whichever login page was used."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        return self.get_response(request)
-
-    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, TooManyAttempts):
-            return None
-        response = render(request, "429.html", {"reason": str(error)}, status=429)
-        response.headers["Retry-After"] = str(error.seconds)
-        add_never_cache_headers(response)
-        return response
-
-
-class NotAllowedPageMiddleware:
-    """Fills the empty answer to a forbidden method with a page that explains it."""
+    These are a method that the address does not allow, too many attempts, and something that was deleted
+    after the view had looked it up.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -67,6 +36,24 @@ class NotAllowedPageMiddleware:
         response = self.get_response(request)
         is_empty = isinstance(response, HttpResponseNotAllowed) and not response.content
         return not_allowed(request, response.headers["Allow"]) if is_empty else response
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if isinstance(error, TooManyAttempts):
+            return too_many_attempts(request, error)
+        return deleted_meanwhile(request, error) if is_about_deleted(error) else None
+
+
+def too_many_attempts(request: HttpRequest, error: TooManyAttempts) -> HttpResponse:
+    response = render(request, "429.html", {"reason": str(error)}, status=429)
+    response.headers["Retry-After"] = str(error.seconds)
+    add_never_cache_headers(response)
+    return response
+
+
+def deleted_meanwhile(request: HttpRequest, error: Exception) -> HttpResponse:
+    log.warning("page_found_it_deleted", path=request.path, exc_info=error)
+    said = str(error) if isinstance(error, NotFound) else "It has since been deleted."
+    return not_found(request, Http404(f"{said} Nothing was changed."))
 
 
 def not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:

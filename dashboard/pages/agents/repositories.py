@@ -4,15 +4,16 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.agents.standing import attach_document, detach_document
 from contextopt.errors import Conflict
+from contextopt.lookups import find_one
 from contextopt.models import Repository, RepositoryFile, Role, StandingDocument
 from contextopt.repositories.graphs import load_graph, load_index
 from contextopt.repositories.ranking import rank_repository
-from dashboard.kit.access import TeamRequest, get_repository, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, get_repository, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
 from dashboard.pages.agents.filters import RelevantForm
@@ -58,8 +59,9 @@ def document_attach(request: TeamRequest, repository_id: int) -> HttpResponse:
 @team_page
 def document_detach(request: TeamRequest, repository_id: int, document_id: int) -> HttpResponse:
     found = get_repository(request, repository_id)
-    rows = StandingDocument.objects.of(request.team.pk, found.name)
-    document = get_object_or_404(rows, pk=document_id)
+    rows = StandingDocument.objects.of(request.team.pk, found.name).filter(pk=document_id)
+    with as_404():
+        document = find_one(rows, f"document {document_id}")
     require_role(request, Role.EDITOR)
     detach_document(document=document, actor=request.actor)
     messages.success(request, f"“{document.title[:60]}” detached.")

@@ -39,24 +39,17 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the score: its name, and its value times its weight."""
-
-    label: str
-    figure: str
-
-
-@dataclass(frozen=True, slots=True)
 class Explained:
     """The answer to what a person typed: an explanation, or records to choose from, or a problem.
 
-    `is_guess` says that the choices are only the closest records: none has that id or title.
+    `parts` are those of the score by name, each weighted. `is_guess` says that the choices are only the
+    closest records: none has that id or title.
     """
 
     asked: str
     found: Explanation | None = None
     checks: tuple[Check, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[tuple[str, str], ...] = ()
     bar: tuple[Segment, ...] = ()
     choices: tuple[Record, ...] = ()
     is_guess: bool = False
@@ -131,7 +124,7 @@ def _explain(assembly: Assembly, record: Record, asked: str) -> Explained:
         found,
         tuple(_checks(found, is_adaptive=assembly.payload.config.get("budget_mode") == ADAPTIVE)),
         tuple(
-            Part(label, decimals(parts[name] * weights.get(name, 0.0)))
+            (label, decimals(parts[name] * weights.get(name, 0.0)))
             for name, (_, label) in PARTS.items()
             if parts.get(name)
         ),

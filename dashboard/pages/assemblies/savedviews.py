@@ -10,8 +10,7 @@ from django.views.decorators.http import require_POST
 from contextopt.errors import Conflict
 from contextopt.models import Role, Team
 from dashboard.kit.access import TeamRequest, require_role, team_page
-from dashboard.kit.filters import FilterForm
-from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, delete_view, save_view
+from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, save_view
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.overview.filters import OverviewForm
 
@@ -52,17 +51,15 @@ def view_delete(request: TeamRequest, view_id: int) -> HttpResponse:
         raise Http404("No such view.")
     if view.owner_id is None:
         require_role(request, Role.EDITOR)
-    delete_view(view=view)
+    view.delete()
     messages.success(request, f"Deleted “{view.name}”.")
     return redirect(f"dashboard:{view.page}")
 
 
 def clean_query(page: str, query: str, team: Team) -> str:
     """Return the query string with only the page's own filters."""
-    form: FilterForm
-    given = QueryDict(query[:QUERY_MAX])
-    form = OverviewForm(given, team=team) if page == ViewPage.OVERVIEW else AssembliesForm(given, team=team)
-    return form.query()[:QUERY_MAX]
+    form_type = OverviewForm if page == ViewPage.OVERVIEW else AssembliesForm
+    return form_type(QueryDict(query[:QUERY_MAX]), team=team).query()[:QUERY_MAX]
 
 
 class SavedViewForm(forms.Form):

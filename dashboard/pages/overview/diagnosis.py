@@ -3,19 +3,17 @@
 The figures show what happened but not why, so causes are only suggested.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contextopt.assemblies.models import SLOW_MS
 from contextopt.engine.prompts.config import SCORED_STAGE
 from dashboard.kit.formats import milliseconds, percent, whole
 from dashboard.pages.overview.figures import Figures, ScoreSpread, StageFigures
+from dashboard.pages.overview.tiles import Rows
 
 LOW_UTILISATION = 0.5
 MOST_REQUESTS = 0.5
-
-# Returns the URL of the assemblies on the page that also pass these filters.
-type Rows = Callable[[Mapping[str, str]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +28,9 @@ class Observation:
     rows: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """An observation and the URL of the rows behind it, if there are any."""
-
-    observation: Observation
-    address: str
-
-
-def point_out(found: list[Observation], rows: Rows) -> list[Pointer]:
-    return [Pointer(each, "" if each.rows is None else rows(each.rows)) for each in found]
+def point_out(found: list[Observation], rows: Rows) -> list[tuple[Observation, str]]:
+    """Return each observation with the URL of the rows behind it, empty if there are none."""
+    return [(each, "" if each.rows is None else rows(each.rows)) for each in found]
 
 
 def observe(total: Figures, stages: list[StageFigures], spread: ScoreSpread) -> list[Observation]:
@@ -112,7 +103,7 @@ def _records(total: Figures) -> str:
     return (
         "an unknown number of records"
         if total.records_included is None
-        else (f"{total.records_included:.1f} records")
+        else f"{total.records_included:.1f} records"
     )
 
 

@@ -67,11 +67,6 @@ class Figures(NamedTuple):
     median_utilisation: float | None = None
 
     @property
-    def saving_rate(self) -> float | None:
-        """Tokens saved as a share of the baseline's; negative if it cost more."""
-        return self.tokens_saved / self.tokens_before if self.tokens_before else None
-
-    @property
     def shared_rate(self) -> float | None:
         """The share of prompts that repeats the conversation's last one, 0 to 1."""
         return self.shared_tokens / self.prompt_tokens if self.prompt_tokens else None
@@ -270,23 +265,19 @@ class _Row(NamedTuple):
         )
 
 
-def read_series(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
+def read_series(wanted: FigureFilter, prices: PriceList | None = None, *, is_apart: bool = False) -> Series:
     """Return the figures of each bucket and of the whole period, in one query.
 
-    Times are not measured for each kind. Without prices, a second query reads them.
+    The times of each kind are measured only if kinds are shown apart. Without prices, a second query reads
+    them.
     """
-    return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=False))
+    return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=is_apart))
 
 
-def read_series_apart(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
-    """Return the same as `read_series`, with the times of each kind too."""
-    return _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted), apart=True))
-
-
-def read_earlier(wanted: FigureFilter, prices: PriceList | None = None) -> Series:
+def read_earlier(wanted: FigureFilter, prices: PriceList) -> Series:
     """Return the figures of the preceding period, without stages; buckets have no times."""
     before = wanted.before()
-    return _to_series(before, _fetch(_EARLIER, before, prices or read_prices(wanted)))
+    return _to_series(before, _fetch(_EARLIER, before, prices))
 
 
 def _to_series(wanted: FigureFilter, rows: Sequence[_Row]) -> Series:

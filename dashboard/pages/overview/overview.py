@@ -27,13 +27,7 @@ from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, dra
 from dashboard.pages.overview.choices import read_choices
 from dashboard.pages.overview.cost import CostCard, Reported, build_cost, read_reported
 from dashboard.pages.overview.diagnosis import observe, point_out
-from dashboard.pages.overview.figures import (
-    Series,
-    read_earlier,
-    read_score_spread,
-    read_series,
-    read_series_apart,
-)
+from dashboard.pages.overview.figures import Series, read_earlier, read_score_spread, read_series
 from dashboard.pages.overview.filters import OverviewForm
 from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.pages.overview.projections import project_month
@@ -41,7 +35,7 @@ from dashboard.pages.overview.quality import read_quality
 from dashboard.pages.overview.recall import read_recall
 from dashboard.pages.overview.tiles import Compared, Places, Rows, build_cards, build_tiles, month_tile
 from dashboard.pages.overview.votes import Feedback, read_feedback
-from dashboard.rollups.prices import PriceList, read_prices
+from dashboard.rollups.prices import read_prices
 from dashboard.rollups.sources import FigureFilter, is_behind
 
 TEMPLATE = "dashboard/overview.html"
@@ -90,9 +84,8 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
         f"{address}{bucket_query(bucket)}" if figures.assemblies else "" for bucket, figures in series.rows
     ]
     panel = replace(_panel(slug), table=make_table(columns, series.period, urls))
-    context = {"panel": panel, "title": panel.title, "table": panel.table, "period": series.period}
-    template = TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE
-    return render_page(request, template, {**context, "query": form.query()})
+    context = {"panel": panel, "period": series.period, "query": form.query()}
+    return render_page(request, TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE, context)
 
 
 @require_GET
@@ -112,17 +105,13 @@ def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, 
     form = OverviewForm(request.GET, team=request.team)
     form.is_valid()
     wanted = form.to_filter(timezone.now())
-    series = _series(form, wanted, read_prices(wanted))
+    series = read_series(wanted, is_apart=form.is_apart)
     if slug in CHARTS:
         return form, series, columns_of(CHARTS[slug], series, is_apart=form.is_apart)
     feedback = read_feedback(wanted) if slug == VOTES else None
     if feedback is None:
         raise Http404("No such chart.")
     return form, series, votes_columns(feedback.points)
-
-
-def _series(form: OverviewForm, wanted: FigureFilter, prices: PriceList) -> Series:
-    return read_series_apart(wanted, prices) if form.is_apart else read_series(wanted, prices)
 
 
 def _frame(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
@@ -146,7 +135,8 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     now = timezone.now()
     wanted = form.to_filter(now)
     prices = read_prices(wanted)
-    series, before = _series(form, wanted, prices), read_earlier(wanted, prices)
+    series = read_series(wanted, prices, is_apart=form.is_apart)
+    before = read_earlier(wanted, prices)
     votes, rows = read_feedback(wanted), _rows(form, series)
     changes = read_changes(request.team, wanted, form.spaces)
     data = _data(form, series, before, votes, changes)

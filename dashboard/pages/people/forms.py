@@ -87,6 +87,10 @@ class PasswordForm(PasswordChangeForm):
     def __init__(self, request: TeamRequest, data: QueryDict | None = None) -> None:
         super().__init__(request.user, data)
         self.request = request
+        old, new, again = self.fields.values()
+        old.label, again.label = "Current password", "Confirm new password"
+        new.help_text = "At least 8 characters. It must not be a common password or only digits."
+        again.help_text = "You will be logged out everywhere else."
 
     def clean_old_password(self) -> str:
         """Raises: TooManyAttempts."""

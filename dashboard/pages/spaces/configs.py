@@ -215,7 +215,6 @@ def _render(
     numbers = {name: value for name, value in shown.items() if str(value or "").isdecimal()}
     context = {
         "space": space,
-        "active": space.configs.active().get(),
         "form": form,
         "space_form": space_form or SpaceEditForm.of(space),
         "versions": compare_versions(versions),

@@ -57,6 +57,7 @@ class PreviewForm(FilterForm):
             ("all", "All"),
         ],
         required=False,
+        label="Date window",
     )
     budget = forms.ChoiceField(choices=BUDGETS, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False)

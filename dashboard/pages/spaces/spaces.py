@@ -64,7 +64,7 @@ def space(request: TeamRequest, slug: str) -> HttpResponse:
     context = {
         "space": found,
         "form": form,
-        "preview_form": PreviewForm(),
+        "preview_form": PreviewForm(auto_id="preview-%s"),
         "page": newest_page(form.select(found), "date", request.GET.get("before", "")),
         "query": form.query(),
         "question": QUESTION if "examples" in request.GET else "",

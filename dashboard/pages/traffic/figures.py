@@ -10,7 +10,7 @@ from django.urls import reverse
 from contextopt.engine.wording import plural
 from contextopt.gateway.models import Mode, Reason
 from contextopt.models import Space
-from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, points, unit
+from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, in_points, points, unit
 from dashboard.kit.formats import compact, cost_words, milliseconds, money, percent, tenths, whole
 from dashboard.kit.periods import Bucket
 from dashboard.pages.traffic.filters import ABSENT, FAILED, TrafficForm
@@ -95,7 +95,8 @@ def build_tiles(now: Traffic, before: Traffic, links: Links) -> list[Tile]:
         ),
         Tile(
             "cached", "From the provider's cache", points(now.cached_share), unit(now.cached_share),
-            _cached_change(now, before), _cached_fact(now), link=links.to(cached="reported"),
+            describe_change(now.cached_share, before.cached_share, "higher", in_points), _cached_fact(now),
+            link=links.to(cached="reported"),
         ),
         Tile(
             "cost", "Input cost", money(now.dollars), "", _cost_change(now, before), _cost_fact(now),
@@ -114,12 +115,6 @@ def build_tiles(now: Traffic, before: Traffic, links: Links) -> list[Tile]:
             link=links.to(context="without"),
         ),
     ]  # fmt: skip
-
-
-def _cached_change(now: Traffic, before: Traffic) -> Change:
-    return describe_change(
-        now.cached_share, before.cached_share, "higher", lambda share: f"{tenths(share * 100)} pt"
-    )
 
 
 def _cached_fact(now: Traffic) -> str:

@@ -173,8 +173,10 @@ def test_documents_are_attached_replaced_and_detached(
         document = StandingDocument.objects.get()
         assert (document.repository, document.content, document.created_by) == ("shop", content, "user:olga")
         assert escape(content) in html_of(owner_client, url)
-    owner_client.post(f"{url}documents/{document.pk}/detach/")
+    detach = f"{url}documents/{document.pk}/detach/"
+    owner_client.post(detach)
     assert not StandingDocument.objects.exists()
+    assert f"There is no document {document.pk}." in owner_client.post(detach).content.decode()
 
 
 def test_a_document_without_a_title_is_refused(owner_client: Client, repository: Repository) -> None:

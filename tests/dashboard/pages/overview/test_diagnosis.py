@@ -61,10 +61,10 @@ def test_flat_scores() -> None:
 def test_what_was_seen_is_said_with_numbers_and_leads_to_the_rows(
     total: Figures, seen: tuple[str, ...], rows: dict[str, str]
 ) -> None:
-    (pointer,) = point_out(found(total), lambda more: f"?{sorted(more.items())}")
-    assert all(number in pointer.observation.seen for number in seen)
-    assert pointer.address == f"?{sorted(rows.items())}"
-    assert pointer.observation.causes
+    ((observation, address),) = point_out(found(total), lambda more: f"?{sorted(more.items())}")
+    assert all(number in observation.seen for number in seen)
+    assert address == f"?{sorted(rows.items())}"
+    assert observation.causes
 
 
 def test_a_costly_stage_is_told_with_both_sums() -> None:

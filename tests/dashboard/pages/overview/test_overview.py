@@ -15,7 +15,7 @@ from dashboard.pages.overview.figures import read_series
 from dashboard.pages.overview.overview import MAX_POLLS
 from dashboard.pages.overview.projections import project_month
 from dashboard.rollups.fold import keep_rollups
-from dashboard.templatetags.figures import json_island
+from dashboard.templatetags.figures import chart_island
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Vote
@@ -380,9 +380,11 @@ def test_a_worker_that_is_behind_is_said(
 
 
 def test_no_name_breaks_out_of_the_island() -> None:
-    island = json_island({"name": "</script><!-- & \u2028"}, "chart-data")
+    name = "</script><!-- & \u2028"
+    island = chart_island({"saved": {"data": [{"name": name}]}})
     assert island.count("<") == 2
-    assert json.loads(island.split(">", 1)[1].removesuffix("</script>")) == {"name": "</script><!-- & \u2028"}
+    figures = json.loads(island.split(">", 1)[1].removesuffix("</script>"))["figures"]
+    assert figures["saved"]["data"][0]["name"] == name
 
 
 def test_without_javascript_each_chart_says_where_its_numbers_are(
