@@ -299,10 +299,8 @@ LOGOUT_REDIRECT_URL = "login"
 
 # The OpenTelemetry collector. The library reads the other OTEL_… variables itself.
 OTEL_EXPORTER_OTLP_ENDPOINT = env_url("OTEL_EXPORTER_OTLP_ENDPOINT")
-OTEL_CAPTURE_CONTENT = env_choice(
-    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
-    ("false", "true", "span_only", "span_and_event", "event_only", "no_content"),
-)
+# OpenTelemetry demands that unknown values count as false.
+OTEL_CAPTURE_CONTENT = env_str("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").lower()
 # Lets a Prometheus server read /metrics without an API key.
 METRICS_TOKEN = env_str("METRICS_TOKEN")
 
