@@ -29,7 +29,6 @@ from tests.memory.factories import make_review, make_strategy
 PAGES = {
     "overview": False,
     "palette": False,
-    "start": False,
     "overview_csv": False,
     "overview_table": False,
     "assemblies": False,
@@ -194,8 +193,8 @@ ALSO_FORMS = {
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete", "start_dismiss"}
 # Open to anybody with the link, with or without an account.
 LINKS = {"invitation", "invitation_join"}
-# Opened by htmx; a browser is redirected to the conversation.
-FRAGMENTS = {"chat_message"}
+# Opened by htmx; a browser is redirected to the page that they belong to.
+FRAGMENTS = {"chat_message", "start"}
 
 
 pytestmark = pytest.mark.django_db
