@@ -267,7 +267,7 @@ def test_typing_on_in_a_filter_aborts_its_first_request_quietly(
         held.append(route)
 
     page.route("**/memory/?find=cart&*", hold)
-    field = page.get_by_placeholder("Search by words and meaning")
+    field = page.get_by_placeholder("Search memories")
     with page.expect_request("**/memory/?find=cart&*"):
         field.press_sequentially("cart")
     with page.expect_response("**/memory/?find=carts&*"):
