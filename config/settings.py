@@ -344,7 +344,7 @@ if HTTPS:
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 2**20
 
 LOG_FORMAT = env_choice("LOG_FORMAT", ("json", "console"))
-LOG_LEVEL = env_choice("LOG_LEVEL", ("info", "debug", "warning", "error", "critical")).upper()
+LOG_LEVEL = env_choice("LOG_LEVEL", ("info", "debug", "warning", "warn", "error", "critical")).upper()
 _shared_processors: list[structlog.types.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
