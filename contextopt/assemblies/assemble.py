@@ -35,7 +35,7 @@ from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.search.hybrid import PreparedQuery, prepare_query
-from contextopt.workclock import loading, work_seconds
+from contextopt.search.workclock import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
 # and there is room left. That is rare, so start small. Never read more than the last.

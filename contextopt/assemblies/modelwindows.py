@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from contextopt.engine.text.errors import InvalidValue
-from contextopt.workclock import loading
+from contextopt.search.workclock import loading
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot

@@ -17,7 +17,7 @@ from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement
 from contextopt.engine.prompts.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
-from contextopt.workclock import work_seconds
+from contextopt.search.workclock import work_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from threading import Lock
 from django.conf import settings
 
 from contextopt.search.embedders.values import MINILM, WORDLLAMA, Embedder, EmbeddingUnavailable
-from contextopt.workclock import loading
+from contextopt.search.workclock import loading
 
 LEAST_MATCHES = {WORDLLAMA: 0.48, MINILM: 0.57}
 """The least match of a space that has a record about the question: the best cosine plus a share for words.

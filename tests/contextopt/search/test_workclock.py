@@ -12,7 +12,7 @@ from contextopt.models import Space
 from contextopt.search import registry
 from contextopt.search.embedders import choice
 from contextopt.search.vectors.fill import ensure_embedded
-from contextopt.workclock import loading, work_seconds
+from contextopt.search.workclock import loading, work_seconds
 from tests.concurrency import beside
 from tests.factories import NOW, make_record
 
