@@ -226,8 +226,8 @@ def has_gateway(warn: Callable[[str], None]) -> bool:
         check_port(settings.GATEWAY_HOST, settings.GATEWAY_PORT, gateway_port_remedy)
     except PortInUseError as error:
         if settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL:
-            raise PortInUseError(f"The gateway's GATEWAY_HOST or GATEWAY_PORT is wrong. {error}") from error
-        warn(f"The gateway is off. Its GATEWAY_HOST or GATEWAY_PORT is wrong. {error}")
+            raise PortInUseError(f"The gateway cannot use GATEWAY_HOST and GATEWAY_PORT. {error}") from error
+        warn(f"The gateway is off. It cannot use GATEWAY_HOST and GATEWAY_PORT. {error}")
         return False
     return True
 
