@@ -8,6 +8,9 @@
   const list = document.getElementById("palette-entries");
   const entries = () => [...list.querySelectorAll("[role=option]")];
   const chosen = () => list.querySelector("[aria-selected=true]");
+  // The words that the entries were fetched for, and whether Enter was pressed before the entries for the present words.
+  let fetchedFor = null;
+  let opensFirst = false;
 
   function choose(entry) {
     chosen()?.setAttribute("aria-selected", "false");
@@ -23,6 +26,7 @@
   function open() {
     if (dialog.open) return;
     field.value = "";
+    opensFirst = false;
     dialog.showModal();
     htmx.trigger(field, "open");
   }
@@ -52,8 +56,16 @@
       dialog.close();
     } else if (event.key === "Enter") {
       event.preventDefault();
-      chosen()?.click();
+      if (field.value === fetchedFor) chosen()?.click();
+      else opensFirst = true;
     }
   });
-  list.addEventListener("htmx:afterSwap", () => choose(entries()[0]));
+  field.addEventListener("input", () => { opensFirst = false; });
+  list.addEventListener("htmx:afterSwap", ({ detail }) => {
+    fetchedFor = detail.requestConfig.parameters.q;
+    choose(entries()[0]);
+    if (!opensFirst || !dialog.open || field.value !== fetchedFor) return;
+    opensFirst = false;
+    chosen()?.click();
+  });
 })();

@@ -52,3 +52,13 @@ def test_an_action_on_a_phone(
     page.get_by_role("option", name="Theme: dark").tap()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     expect(page.locator("#palette")).to_be_hidden()
+
+
+def test_enter_before_the_matches_opens_the_first_match(team: Team, open_page: Callable[..., Page]) -> None:
+    page = open_page(viewport={"width": 1440, "height": 900})
+    page.goto("/assemblies/")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("option", name="Overview")).to_have_attribute("aria-selected", "true")
+    page.keyboard.type("settings")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/settings/$"))
