@@ -313,8 +313,12 @@ document.addEventListener("htmx:beforeSend", ({ detail }) => {
 });
 
 /* Polls may fail repeatedly. Show only one toast. */
-function explain() {
-  const text = "The page could not be updated. It shows an earlier state.";
+function explain({ type, detail }) {
+  const isSent = detail.requestConfig.verb !== "get";
+  const isUnanswered = type === "htmx:sendError";
+  let text = "The page could not be updated. It shows an earlier state.";
+  if (isSent && isUnanswered) text = "The server did not answer. Reload the page to see if this went through.";
+  else if (isSent) text = "That did not work. Reload the page and try again.";
   if (!document.getElementById("toasts").textContent.includes(text)) showToast(text, "error");
 }
 document.addEventListener("htmx:responseError", explain);

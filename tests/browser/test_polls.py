@@ -103,10 +103,13 @@ def test_refusals_show_at_once(space: Space, open_page: Callable[..., Page]) -> 
 
 
 def test_one_toast_says_that_polls_fail(space: Space, open_page: Callable[..., Page]) -> None:
-    page = open_page(**DESK)
-    page.goto("/assemblies/")
-    page.evaluate("() => { explain(); explain(); }")
-    expect(page.locator(".toast")).to_have_count(1)
+    tab = open_page(**DESK).context.new_page()
+    tab.goto("/assemblies/")
+    tab.context.set_offline(True)
+    for _ in range(2):
+        tab.evaluate("() => htmx.ajax('GET', location.href, '#assemblies').catch(() => null)")
+    expect(tab.locator(".toast")).to_have_count(1)
+    expect(tab.locator(".toast")).to_contain_text("It shows an earlier state.")
 
 
 def test_without_storage_columns_can_be_hidden(space: Space, open_page: Callable[..., Page]) -> None:
@@ -143,3 +146,20 @@ def test_the_last_and_the_first_page_keep_the_focus_among_their_links(
     expect(page.get_by_role("link", name="Newest")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="Older")).to_be_focused()
+
+
+def test_a_refused_action_is_no_stale_page(space: Space, open_page: Callable[..., Page]) -> None:
+    # Another tab of the browser has logged in again, so the form's token is no longer valid.
+    tab = open_page(**DESK).context.new_page()
+    tab.goto(f"/assemblies/{space.assemblies.latest('pk').pk}/")
+    tab.context.clear_cookies(name="csrftoken")
+    tab.get_by_role("button", name="Upvote").click()
+    expect(tab.locator(".toast")).to_contain_text("That did not work. Reload the page and try again.")
+
+
+def test_an_action_without_an_answer_may_have_worked(space: Space, open_page: Callable[..., Page]) -> None:
+    tab = open_page(**DESK).context.new_page()
+    tab.goto(f"/assemblies/{space.assemblies.latest('pk').pk}/")
+    tab.context.set_offline(True)
+    tab.get_by_role("button", name="Upvote").click()
+    expect(tab.locator(".toast")).to_contain_text("The server did not answer.")
