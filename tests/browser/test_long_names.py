@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from contextopt.models import AuditEvent, Space, Team
 from dashboard.models import SavedView
@@ -55,3 +55,10 @@ def test_a_long_message_stays_in_its_toast(team: Team, open_page: Callable[..., 
     assert inside and outside
     assert inside["x"] + inside["width"] < outside["x"] + outside["width"] <= page.evaluate("innerWidth")
     assert page.locator(".toast span").evaluate("node => node.scrollWidth <= node.clientWidth")
+
+
+def test_a_long_tag_leaves_room_for_the_tokens(space: Space, open_page: Callable[..., Page]) -> None:
+    factories.make_record(space, tags=["W" * 60])
+    page = open_page(**DESK)
+    page.goto("/spaces/support/")
+    expect(page.get_by_role("columnheader", name="Tokens")).to_be_in_viewport(ratio=1)
