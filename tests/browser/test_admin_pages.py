@@ -36,8 +36,16 @@ def test_pages_of_the_admin(
         "/admin/contextopt/phaseprofile/",
         f"/admin/contextopt/phaseprofile/{team.phase_profiles.get(phase='building').pk}/change/",
         "/admin/contextopt/space/add/",
+        "/admin/contextopt/record/add/",
         "/admin/contextopt/auditevent/",
     ):
         page.goto(address)
         check_accessibility(page)
         assert page.evaluate(FITS), address
+
+
+def test_a_long_word_leaves_room_for_the_other_columns(team: Team, open_page: Callable[..., Page]) -> None:
+    factories.make_record(factories.make_space(team), title="W" * 300)
+    page = open_page(**DESK)
+    page.goto("/admin/contextopt/record/")
+    expect(page.get_by_role("columnheader", name="Summary tokens")).to_be_in_viewport()
