@@ -5,6 +5,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from django import forms
+from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import redirect
 
@@ -32,6 +33,10 @@ def render_import(
         report = request.session.pop(request.path, None)
         return render_page(request, template, {**context, "form": form_type(), "report": report})
     form = form_type(request.POST, request.FILES)
+    # The server reads only the beginning of so large a body, and Django drops the file that is cut off.
+    if int(request.headers.get("Content-Length") or 0) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        messages = form.fields[FIELD].error_messages
+        messages["required"] = messages["too_large"]
     report = _import(form, import_file) if form.is_valid() else None
     if report is None:
         return render_page(request, template, {**context, "form": form}, status=422)

@@ -202,12 +202,15 @@ class UploadForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.tsv"}),
     )
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        too_large = f"The file is larger than 5 MB. Use `manage.py {self.command}` for larger files."
+        self.fields["file"].error_messages["too_large"] = too_large
+
     def clean_file(self) -> Any:
         file = self.cleaned_data["file"]
         if file.size > UPLOAD_MAX_BYTES:
-            raise forms.ValidationError(
-                f"The file is larger than 5 MB. Use `manage.py {self.command}` for larger files."
-            )
+            raise forms.ValidationError(self.fields["file"].error_messages["too_large"])
         # Five megabytes can unpack to five gigabytes.
         if file.read(2) == b"\x1f\x8b":
             raise forms.ValidationError("The file is compressed. Unpack it first.")

@@ -226,6 +226,15 @@ def test_files_that_cannot_be_read(content: bytes, editor_client: Client, space:
     assert 'id="id_file_error"' in response.content.decode()
 
 
+def test_a_file_that_is_cut_off_is_too_large(editor_client: Client, space: Space) -> None:
+    # The server reads only the beginning of a large body, so the file has no end.
+    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="rows.csv"\r\n\r\n'
+    body = head + b"x" * 33 * 2**20
+    response = editor_client.post(f"{URL}import/", body, content_type="multipart/form-data; boundary=b")
+    assert response.status_code == 422
+    assert "The file is larger than 5 MB." in response.content.decode()
+
+
 def test_only_names_of_stored_rows_are_said_to_be_in_the_metadata(
     editor_client: Client, space: Space
 ) -> None:
