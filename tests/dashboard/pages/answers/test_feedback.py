@@ -53,8 +53,8 @@ def test_downvotes_are_listed_by_reason(owner_client: Client, judged: Assembly, 
     opinion = OpinionIn(rating="down")
     give_feedback(team=team, subject=SubjectIn(assembly_id=judged.pk), opinion=opinion, rater="rater:4")
     html = squeezed(html_of(owner_client, URL))
-    assert '<th scope="row">outdated</th><td class="n">3</td>' in html
-    assert '<th scope="row">no reason given</th><td class="n">1</td>' in html
+    assert '<th scope="row" class="break">outdated</th><td class="n">3</td>' in html
+    assert '<th scope="row" class="break">no reason given</th><td class="n">1</td>' in html
 
 
 def test_filters(owner_client: Client, judged: Assembly, space: Space, team: Team) -> None:
