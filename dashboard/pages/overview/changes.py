@@ -77,7 +77,7 @@ def _config_change(event: AuditEvent, chosen: Space | None, spaces: Mapping[str,
     slug, version = _subject_of(event)
     space = spaces.get(slug)
     name = "" if chosen else f" for {space.name if space else slug}"
-    verb = "published" if event.action == PUBLISHED else "activated again"
+    verb = "published" if event.action == PUBLISHED else "activated"
     return PeriodChange(
         event.at,
         version if chosen or len(spaces) == 1 else f"{Truncator(slug).chars(12)} {version}",

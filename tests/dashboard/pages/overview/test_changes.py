@@ -62,7 +62,7 @@ def test_activating_an_older_version_is_a_change(team: Team, space: Space) -> No
     publish(space, max_records=13)
     for version in (2, 1):
         activate_config(space=space, version=version, actor="user:ben")
-        title = f"Config v{version} for {space.name} activated again by ben"
+        title = f"Config v{version} for {space.name} activated by ben"
         assert changes_of(team)[0].title == title
 
 
