@@ -24,7 +24,8 @@ document.addEventListener("keydown", (event) => {
   if (event.altKey || event.isComposing || document.querySelector("dialog[open]")) return;
   const isTyping = event.target.closest(TYPING);
   const isSend = event.key === "Enter" && (event.ctrlKey || event.metaKey);
-  if (isTyping && event.key === "Escape") event.target.blur();
+  // After a send, keys are shortcuts of the next item. Otherwise its note would have the focus.
+  if (isTyping && (isSend || event.key === "Escape")) event.target.blur();
   if (!isSend && (isTyping || event.ctrlKey || event.metaKey)) return;
   if (event.key === "Enter" && !isSend && event.target.closest(HANDLES_ENTER)) return;
   if (/^([1-6jknru]|Enter)$/.test(event.key) && press(event.key)) event.preventDefault();
