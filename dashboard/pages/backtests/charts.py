@@ -110,6 +110,7 @@ def changes_figure(changes: Sequence[int]) -> Plot:
     with_whole_ticks(plot, max((step.contexts for step in steps), default=0))
     if steps:
         middle = median_low(changes)
-        at = next(step for step in steps if step.least <= middle <= step.most)
-        add_flags(plot, [(at.label, f"median {signed(middle)}", "center")])
+        # Plotly would take a label such as "+40" for the number of a bar.
+        at = next(place for place, step in enumerate(steps) if step.least <= middle <= step.most)
+        add_flags(plot, [(at, f"median {signed(middle)}", "center")])
     return plot

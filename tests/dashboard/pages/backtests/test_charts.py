@@ -44,3 +44,17 @@ def test_says_its_step(step, label, words) -> None:
 def test_few_contexts_have_an_axis_of_whole_numbers() -> None:
     assert changes_figure([0, 0]).layout["yaxis"]["dtick"] == 1
     assert "dtick" not in changes_figure([0] * 6).layout["yaxis"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([-1_700, -900, 0, 0, 0], "unchanged"),
+        ([0, 30, 40], "26 to 30 tokens more"),
+        ([-5, -4, -3], "4 tokens fewer"),
+    ],
+)
+def test_the_median_is_at_its_bar(changes, words) -> None:
+    plot = changes_figure(changes)
+    bars = [bar for trace in plot.traces for bar in trace["text"]]
+    assert bars[plot.layout["shapes"][0]["x0"]] == words
