@@ -188,7 +188,10 @@ class _Usage(BaseModel):
 
     @property
     def cached_tokens(self) -> int | None:
-        return self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
+        """The part of the prompt that was cached. More than the prompt is no count."""
+        cached = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
+        is_wrong = cached is not None and self.prompt_tokens is not None and cached > self.prompt_tokens
+        return None if is_wrong else cached
 
 
 class _Answer(BaseModel):

@@ -197,24 +197,20 @@ def _usage_in(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chat_usage(usage: Mapping[str, Any]) -> Usage:
-    details = _inner(usage, "prompt_tokens_details")
-    cached = _count(details, "cached_tokens")
+    whole, details = _count(usage, "prompt_tokens"), _inner(usage, "prompt_tokens_details")
+    cached = _part(details, "cached_tokens", whole)
     # DeepSeek reports it beside the others.
-    cached = _count(usage, "prompt_cache_hit_tokens") if cached is None else cached
-    return Usage(
-        _count(usage, "prompt_tokens"),
-        cached,
-        _count(details, "cache_write_tokens"),
-        _count(usage, "completion_tokens"),
-    )
+    cached = _part(usage, "prompt_cache_hit_tokens", whole) if cached is None else cached
+    written = _part(details, "cache_write_tokens", whole)
+    return Usage(whole, cached, written, _count(usage, "completion_tokens"))
 
 
 def _responses_usage(usage: Mapping[str, Any]) -> Usage:
-    details = _inner(usage, "input_tokens_details")
+    whole, details = _count(usage, "input_tokens"), _inner(usage, "input_tokens_details")
     return Usage(
-        _count(usage, "input_tokens"),
-        _count(details, "cached_tokens"),
-        _count(details, "cache_write_tokens"),
+        whole,
+        _part(details, "cached_tokens", whole),
+        _part(details, "cache_write_tokens", whole),
         _count(usage, "output_tokens"),
     )
 
@@ -239,6 +235,12 @@ def _count(value: Mapping[str, Any], name: str) -> int | None:
     count = value.get(name)
     is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= COUNT_MAX
     return count if is_count else None
+
+
+def _part(value: Mapping[str, Any], name: str, whole: int | None) -> int | None:
+    """Return a count that is a part of another. More than the whole is no count."""
+    part = _count(value, name)
+    return None if part is not None and whole is not None and part > whole else part
 
 
 def _text_in(document: Mapping[str, Any]) -> str:

@@ -96,14 +96,16 @@ def test_records_are_appended_once_and_stay_where_they_are(
 
 
 def test_an_absent_report_of_cached_tokens_is_not_zero(llm: ModelServer, conversation: Conversation) -> None:
-    reply = completion("With a report.")
-    reply.body["usage"]["prompt_tokens_details"] = {"cached_tokens": 5}
-    llm.script.append(reply)
-    for text in ("First?", "Second?"):
+    # The second report has more cached tokens than the prompt has.
+    for cached in (5, 8):
+        reply = completion("With a report.")
+        reply.body["usage"]["prompt_tokens_details"] = {"cached_tokens": cached}
+        llm.script.append(reply)
+    for text in ("First?", "Second?", "Third?"):
         send(conversation, text)
         tasks.send_messages()
     answers = Message.objects.filter(author="assistant").order_by("pk")
-    assert [answer.cached_tokens for answer in answers] == [5, None]
+    assert [answer.cached_tokens for answer in answers] == [5, None, None]
 
 
 def test_old_turns_are_left_out_whole_when_they_do_not_fit(

@@ -117,3 +117,19 @@ def test_types_that_are_no_texts(odd: object) -> None:
 def test_wrong_counts_are_left_out(count: object) -> None:
     body = whole({"usage": {"prompt_tokens": count, "completion_tokens": 3}}).content
     assert read_answer("chat", body, "", is_stream=False, wants_text=False).usage == Usage(output=3)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "usage"),
+    [
+        (
+            "chat",
+            {"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 8, "cache_write_tokens": 8}},
+        ),
+        ("chat", {"prompt_tokens": 7, "prompt_cache_hit_tokens": 8}),
+        ("responses", {"input_tokens": 7, "input_tokens_details": {"cached_tokens": 8}}),
+    ],
+)
+def test_more_cached_tokens_than_the_prompt_has_are_left_out(protocol: str, usage: object) -> None:
+    body = whole({"usage": usage}).content
+    assert read_answer(protocol, body, "", is_stream=False, wants_text=False).usage == Usage(input=7)
