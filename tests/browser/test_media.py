@@ -1,4 +1,4 @@
-"""Paper and forced colours, which take a page's own colours away."""
+"""Paper, forced colours and fingers."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 
 from contextopt.models import Team
 from tests import factories
-from tests.browser.conftest import DESK
+from tests.browser.conftest import DESK, PHONE
 
 COLOUR = "node => getComputedStyle(node).color"
 ADJUST = "node => getComputedStyle(node).forcedColorAdjust"
@@ -30,3 +30,12 @@ def test_what_is_chosen_keeps_its_ground_in_forced_colours(
     page.goto("/")
     for name in ("14d", "Overview"):
         assert page.get_by_role("link", name=name, exact=True).evaluate(ADJUST) == "none", name
+
+
+def test_links_that_sort_fit_a_finger(team: Team, open_page: Callable[..., Page]) -> None:
+    factories.make_assembly(factories.make_space(team))
+    page = open_page(**PHONE)
+    page.goto("/assemblies/")
+    heights = page.locator("thead a").evaluate_all("all => all.map(node => node.offsetHeight)")
+    assert heights
+    assert min(heights) >= 24
