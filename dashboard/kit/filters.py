@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from django import forms
 from django.db.models import Q, QuerySet
-from django.http import QueryDict
+from django.http import Http404, QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -191,6 +191,15 @@ class PeriodForm(TeamFilterForm):
     @property
     def is_custom(self) -> bool:
         return self.chosen_range == CUSTOM
+
+    def refuse_errors(self) -> None:
+        """Validate the filters of an export, which has no place for errors.
+
+        Raises:
+            Http404: a filter is wrong, such as a space that was deleted. The export would not be filtered.
+        """
+        for name, errors in self.errors.items():
+            raise Http404(f"{self.fields[name].label or name.capitalize()}: {errors[0]}")
 
     def period(self, now: datetime) -> Period:
         """Return the period; invalid fields are ignored."""

@@ -111,7 +111,7 @@ def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     if slug not in PHASE_CHARTS:
         raise Http404("No such chart.")
     form = PhasesForm(request.GET, team=request.team)
-    form.is_valid()
+    form.refuse_errors()
     data = PhaseData.of(read_phase_series(form.to_filter(timezone.now())), _rows(form))
     columns = columns_of(PHASE_CHARTS[slug], data)
     return stream_columns(f"contextopt-phases-{slug}", columns, data.period, "filterings", data.counts)

@@ -152,7 +152,7 @@ def feedback_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     if slug not in VOTE_CHARTS:
         raise Http404("No such chart.")
     form = FeedbackForm(request.GET, team=request.team)
-    form.is_valid()
+    form.refuse_errors()
     now = timezone.now()
     series = read_series(form.to_votes(now), form.period(now))
     columns, votes = VOTE_CHARTS[slug].cells(series.points), [point.votes for point in series.points]

@@ -100,10 +100,10 @@ def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, 
     """Return the form, its figures, and the columns of the chart.
 
     Raises:
-        Http404: there is no such chart.
+        Http404: there is no such chart, or a filter is wrong.
     """
     form = OverviewForm(request.GET, team=request.team)
-    form.is_valid()
+    form.refuse_errors()
     wanted = form.to_filter(timezone.now())
     series = read_series(wanted, is_apart=form.is_apart)
     if slug in CHARTS:

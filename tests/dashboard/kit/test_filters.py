@@ -1,4 +1,4 @@
-"""The filter by space, for a team with more spaces than a select offers."""
+"""The filter by space, for a team with more spaces than a select offers, and wrong filters of exports."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,9 @@ from django.test import Client
 
 from contextopt.models import Space, Team
 from dashboard.kit.filters import SPACES_OFFERED, SpaceFilterForm
+from dashboard.pages.agents.charts import PHASE_CHARTS
+from dashboard.pages.answers.charts import VOTE_CHARTS
+from dashboard.pages.traffic.charts import TRAFFIC_CHARTS
 from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.traffic.test_traffic import make
 from tests.factories import make_assembly, make_space
@@ -73,3 +76,21 @@ def test_traffic_names_spaces_that_are_not_offered(last: Space, owner_client: Cl
     make(last)
     html = html_of(owner_client, "/traffic/")
     assert "the last by name" in html.split('id="spaces-title"')[1]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/overview/saved.csv?space=gone",
+        "/overview/saved/?space=gone",
+        f"/traffic/charts/{next(iter(TRAFFIC_CHARTS))}.csv?space=gone",
+        f"/feedback/charts/{next(iter(VOTE_CHARTS))}.csv?space=gone",
+        f"/phases/charts/{next(iter(PHASE_CHARTS))}.csv?range=gone",
+    ],
+)
+def test_an_export_with_a_wrong_filter_is_refused(address: str, owner_client: Client) -> None:
+    """Otherwise a saved link to a space that was deleted would export all spaces."""
+    assert owner_client.get(address.partition("?")[0]).status_code == 200
+    response = owner_client.get(address)
+    assert response.status_code == 404
+    assert "gone is not one of the available choices" in response.content.decode()
