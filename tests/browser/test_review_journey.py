@@ -86,6 +86,7 @@ def test_ten_items_by_keyboard(
     page.get_by_role("button", name="Review skipped items").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"/review/{queue[0].pk}/$"))
+    expect(page.get_by_label("Context cut too short")).to_be_visible()
     page.keyboard.press("2")
     # The verdict has the focus, and the help still opens.
     page.keyboard.press("?")
