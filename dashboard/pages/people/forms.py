@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any, cast
-from zoneinfo import available_timezones
 
 from django import forms
 from django.contrib.auth import authenticate
@@ -13,7 +12,7 @@ from contextopt.limits import NAME_MAX
 from contextopt.models import ApiKey, Role, Scope
 from contextopt.people.inputs import DAYS_MAX, REQUESTS_MAX, AccountIn, InvitationIn, KeyIn, RotationIn
 from contextopt.people.logins import note_log_in
-from contextopt.people.models import INVITED_MAX
+from contextopt.people.models import INVITED_MAX, time_zones
 from dashboard.kit.access import TeamRequest
 from dashboard.kit.forms import InputForm, ListField
 
@@ -111,6 +110,6 @@ class TeamForm(forms.Form):
 
     def clean_time_zone(self) -> str:
         name = cast(str, self.cleaned_data["time_zone"])
-        if name not in available_timezones():
+        if name not in time_zones():
             raise forms.ValidationError(f"{name!r} is not a time zone. Enter a name such as Europe/Oslo.")
         return name

@@ -1,7 +1,6 @@
 """The team: its name and time zone, its people, its keys, and its demo data."""
 
 from typing import Any
-from zoneinfo import available_timezones
 
 from django.contrib import messages
 from django.core.exceptions import BadRequest
@@ -17,6 +16,7 @@ from contextopt.lookups import find_one
 from contextopt.models import ApiKey, Invitation, Role, Space, Team
 from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
+from contextopt.people.models import time_zones
 from contextopt.search.vectors.status import embedding_status
 from dashboard import tasks
 from dashboard.demo import remove_demo
@@ -193,7 +193,7 @@ def render_settings(
         "members": team.memberships.select_related("user").order_by("user__username")[:ROWS_SHOWN],
         "roles": Role.choices,
         **_for_admins(request),
-        "time_zones": sorted(available_timezones()),
+        "time_zones": time_zones,
         "embedding": embedding_status(),
         "first_space": SimpleLazyObject(lambda: Space.objects.of(team).order_by("id").first()),
         "demo": Space.objects.of(team).filter(is_demo=True).order_by("name").values_list("name", flat=True),

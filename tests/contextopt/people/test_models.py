@@ -1,4 +1,6 @@
+import zoneinfo
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import time_machine
@@ -77,6 +79,19 @@ def test_a_person_is_in_a_team_once_with_a_known_role(team: Team, owner: User) -
 def test_a_team_has_a_real_time_zone(team: Team) -> None:
     team.time_zone = "Mars/Olympus"
     with pytest.raises(ValidationError, match="Mars/Olympus"):
+        team.full_clean()
+
+
+def test_a_time_zone_is_one_that_postgresql_knows(
+    team: Team, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Many systems have one named `localtime`, with which PostgreSQL could not fold any team's assemblies."""
+    request.addfinalizer(zoneinfo.reset_tzpath)
+    zoneinfo.reset_tzpath([str(tmp_path)])
+    (tmp_path / "localtime").write_bytes(b"TZif")
+    assert "localtime" in zoneinfo.available_timezones()
+    team.time_zone = "localtime"
+    with pytest.raises(ValidationError, match="localtime"):
         team.full_clean()
 
 

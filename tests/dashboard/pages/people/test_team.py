@@ -163,8 +163,8 @@ def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
             data = KeyIn(name="ci", spaces=["support"])
             create_key(team=team, data=data, actor="test")
         # The frame's four, demo?, keys, members with users, invitations; models, fills and lines of
-        # embedding; the guided start; the admins.
-        with django_assert_num_queries(13):
+        # embedding; the guided start; the admins; time zones.
+        with django_assert_num_queries(14):
             owner_client.get(URL)
 
 
