@@ -212,7 +212,7 @@ def _render(
 ) -> HttpResponse:
     versions = list(space.configs.order_by("-version")[:VERSIONS_SHOWN])
     shown: dict[str, Any] = {name: form[name].value() for name in form.fields}
-    numbers = {name: value for name, value in shown.items() if str(value or "").isdecimal()}
+    numbers = {name: read_digits(str(value or "")) for name, value in shown.items()}
     context = {
         "space": space,
         "form": form,

@@ -72,7 +72,8 @@ def test_saving_what_is_already_so_publishes_nothing(editor_client: Client, spac
     [("window_days", 8), ("max_records", 0), ("max_records", 1_001), ("recency_weight", -1),
      ("recency_weight", "0.1234"), ("frequency_weight", 11), ("response_tokens", 999),
      ("context_tokens", 200_001), ("total_tokens", 999), ("encoding", "klingon"), ("encoding", ""),
-     ("record_order", "random"), ("note", "x" * 201), ("system_tokens", "many")],
+     ("record_order", "random"), ("note", "x" * 201), ("system_tokens", "many"),
+     ("system_tokens", "9" * 5_000)],
 )  # fmt: skip
 def test_a_setting_out_of_bounds_names_its_field(
     field: str, value: object, editor_client: Client, space: Space
