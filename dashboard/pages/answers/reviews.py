@@ -274,7 +274,7 @@ def review_renew(request: TeamRequest, item_id: int) -> HttpResponse:
         slot = reserve_item(item=item, reviewer=request.actor)
     except Conflict:
         status = STOP_POLLING
-    if not request.htmx:
+    if request.htmx.target != "reserved":
         return redirect("dashboard:review", item.pk)
     context = {"item": item, "slot": slot, "is_lost": slot is None}
     return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)

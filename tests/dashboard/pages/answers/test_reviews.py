@@ -242,6 +242,12 @@ def test_an_open_page_keeps_its_reservation(reviewer: Client, item: ReviewItem) 
     assert (lost.status_code, "someone else has it" in lost.content.decode()) == (286, True)
 
 
+def test_renewing_without_the_page_leads_to_it(reviewer: Client, item: ReviewItem) -> None:
+    for headers in ({}, HTMX):
+        response = reviewer.post(f"{URL}{item.pk}/renew", headers=headers)
+        assert (response.status_code, response.headers["Location"]) == (302, f"{URL}{item.pk}/")
+
+
 def test_a_verdict_that_comes_too_late_is_shown_again_as_typed(reviewer: Client, item: ReviewItem) -> None:
     reserve_item(item=item, reviewer="user:ann")
     html = html_of(reviewer, f"{URL}{item.pk}/")
