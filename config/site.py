@@ -14,7 +14,7 @@ from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.core.handlers.base import BaseHandler
-from django.http import FileResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpResponseBadRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
@@ -46,6 +46,9 @@ class Site(ASGIHandler):
         try:
             body = await self.read_body(receive)
         except RequestAborted:
+            # The client has gone, or sent chunks that are none. Without an answer, the server sends a 500.
+            cut = HttpResponseBadRequest("The body ended too early.", content_type="text/plain")
+            await self.send_response(cut, send)
             return
         with closing(body):
             run = copy_context().run

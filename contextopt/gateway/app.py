@@ -155,6 +155,10 @@ class Call:
         else:
             await self.answer(status, {"error": {**error, "param": None, "code": kind}}, headers)
 
+    async def refuse_cut(self) -> None:
+        """Answer a client that has gone, or sent chunks that are none: else the server sends a 500."""
+        await self.refuse(400, "invalid_request_error", "The body ended too early.")
+
 
 ERROR_KINDS = {
     "unauthenticated": "authentication_error",
@@ -236,6 +240,7 @@ class Gateway:
         try:
             body = await call.read()
         except ClientGoneError:
+            await call.refuse_cut()
             return
         exchange.arrive(len(body) if body is not None else int(call.header("content-length") or 0))
         sent: bytes | AsyncIterator[bytes]
@@ -290,6 +295,7 @@ class Gateway:
         except ClientGoneError:
             if exchange is not None:
                 exchange.outcome = Outcome.ABANDONED
+            await call.refuse_cut()
             return
         try:
             await self._answer(call, response, exchange)

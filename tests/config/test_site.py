@@ -97,6 +97,18 @@ def test_clients_that_send_slowly_hold_nobody_up(transactional_db: None) -> None
     assert in_own_loop(story()) == (200, [b"ok\n"])
 
 
+def test_a_body_that_breaks_off_is_the_clients_fault(transactional_db: None) -> None:
+    """The server reports chunks that are none as a disconnect. Without an answer, it would send a 500."""
+
+    async def story() -> tuple[int, list[bytes]]:
+        page = call("/api/v1/assemblies", "POST", content_length="9")
+        await send(page, b"{", more=True)
+        await page.send_input({"type": "http.disconnect"})
+        return await read(page)
+
+    assert in_own_loop(story()) == (400, [b"The body ended too early."])
+
+
 def test_a_body_without_end_is_refused(space: Space, team: Team) -> None:
     _, key = factories.make_key(team, Scope.ADMIN)
     piece = b" " * 2**20

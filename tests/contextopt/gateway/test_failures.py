@@ -114,20 +114,20 @@ def test_each_chunk_passes_when_it_comes(caller: Caller, upstream: Upstream) -> 
 
 
 def test_a_client_that_sends_half_a_request(caller: Caller, upstream: Upstream) -> None:
-    send_half(caller, 99)
+    assert send_half(caller, 99).startswith(b"HTTP/1.1 400 ")
     caller.chat("Hi")
     assert len(upstream.got) == 1
 
 
 def test_a_client_that_leaves_while_it_sends(caller: Caller) -> None:
     """A request that long passes as it comes."""
-    send_half(caller, READ_MAX_BYTES + 1)
+    assert send_half(caller, READ_MAX_BYTES + 1).startswith(b"HTTP/1.1 400 ")
     [row] = caller.logged()
     assert (row.outcome, row.reason) == ("abandoned", "too_large")
 
 
-def send_half(caller: Caller, length: int) -> None:
-    """Announce a request of this length, send its beginning and leave."""
+def send_half(caller: Caller, length: int) -> bytes:
+    """Announce a request of this length, send no more than its beginning, and return what comes back."""
     host, port = caller.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as client:
         lines = (
@@ -137,6 +137,8 @@ def send_half(caller: Caller, length: int) -> None:
             f"Content-Length: {length}",
         )
         client.sendall("\r\n".join([*lines, "", '{"model"']).encode())
+        client.shutdown(socket.SHUT_WR)
+        return client.recv(1_000)
 
 
 @pytest.fixture
