@@ -53,8 +53,8 @@ class Endpoint:
             return
         enter(lambda: found)
         manager = self._manager or await self._start()
-        answer = _with_problem(_with_headers(send, found), scope)
-        await manager.handle_request(scope, cast("Any", receive), answer)
+        receiving, sending = _with_problems(receive, _with_headers(send, found), scope)
+        await manager.handle_request(scope, cast("Any", receiving), sending)
 
     async def _start(self) -> "StreamableHTTPSessionManager":
         async with self._starting:
@@ -169,20 +169,37 @@ def _with_headers(send: Send, caller: Caller) -> Send:
     return sending
 
 
-def _with_problem(send: Send, scope: Scope) -> Send:
-    """Return a `send` that replaces the SDK's plain text about a body that is too large by a problem."""
-    is_refused = False
+def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive, Send]:
+    """Return a `receive` and a `send` that replace the SDK's own words about a body that is too large or
+    ended too early by a problem.
+    """
+    is_cut = is_refused = False
+
+    async def receiving() -> Mapping[str, Any]:
+        nonlocal is_cut
+        message = await receive()
+        is_cut = message["type"] == "http.disconnect"
+        return message
 
     async def sending(message: Mapping[str, Any]) -> None:
         nonlocal is_refused
-        if message["type"] == "http.response.start" and message["status"] == 413:
+        if message["type"] == "http.response.start" and (is_cut or message["status"] == 413):
             is_refused = True
-            error = problems.BodyTooLarge(f"The body is larger than {BODY_MAX_BYTES // 2**20} MiB.")
-            await _send_response(send, problems.on_body_too_large(ASGIRequest(scope, BytesIO()), error))
+            refuse = _refuse_cut if is_cut else _refuse_size
+            await _send_response(send, refuse(ASGIRequest(scope, BytesIO())))
         elif not is_refused:
             await send(message)
 
-    return sending
+    return receiving, sending
+
+
+def _refuse_cut(request: ASGIRequest) -> HttpResponse:
+    return problems.bad_request(request, "The body ended too early.")
+
+
+def _refuse_size(request: ASGIRequest) -> HttpResponse:
+    error = problems.BodyTooLarge(f"The body is larger than {BODY_MAX_BYTES // 2**20} MiB.")
+    return problems.on_body_too_large(request, error)
 
 
 async def _send_response(send: Send, response: HttpResponse) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -144,6 +145,18 @@ def test_a_long_body_without_a_length_is_a_problem(address: str, team: Team) -> 
     answer = httpx2.post(f"{address}/mcp", headers=headers, content=chunks(), timeout=30, verify=False)
     assert (answer.status_code, answer.json()["title"]) == (413, "Body too large")
     assert answer.headers["ratelimit-limit"] == "60"
+
+
+def test_a_body_that_breaks_off_is_a_problem(address: str, secret: str) -> None:
+    server = httpx2.URL(address)
+    lines = ("POST /mcp HTTP/1.1", "Host: localhost", f"X-API-Key: {secret}", "Content-Length: 99")
+    head = [*lines, *(f"{name}: {value}" for name, value in ACCEPTS.items())]
+    with socket.create_connection((server.host, server.port or 80)) as client:
+        client.sendall("\r\n".join([*head, "", '{"jsonrpc"']).encode())
+        client.shutdown(socket.SHUT_WR)
+        answer = client.recv(4_000)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"detail":"The body ended too early."' in answer
 
 
 def test_the_way_follows_the_user_agent(address: str, team: Team, space: Space) -> None:
