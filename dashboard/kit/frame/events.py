@@ -22,7 +22,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import close_old_connections
 
 from contextopt.asgi import Receive, Scope, Send
-from contextopt.sql import own_conninfo
+from contextopt.sql import DATABASE_UNREACHABLE, own_conninfo
 from dashboard.kit.access import TeamRequest, enter_team
 
 log = structlog.get_logger(__name__)
@@ -134,7 +134,11 @@ async def serve_events(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["method"] != "GET":
         await _refuse(send, 405)
         return
-    visitor = await _find_visitor(scope)
+    try:
+        visitor = await _find_visitor(scope)
+    except DATABASE_UNREACHABLE:
+        await _refuse(send, 503)
+        return
     if visitor is None:
         # A browser does not try again after this.
         await _refuse(send, 401)
@@ -174,13 +178,21 @@ async def _tell_until_gone(scope: Scope, send: Send, stream: Stream) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(stream.bell.wait(), HEARTBEAT_SECONDS)
         if loop.time() - checked_at > RECHECK_SECONDS:
-            checked_at = loop.time()
-            if await _find_visitor(scope) != stream.visitor:
+            if not await _may_stay(scope, stream.visitor):
                 break
+            checked_at = loop.time()
         topics, stream.changed = stream.changed, set()
         stream.bell.clear()
         await _send_text(send, "".join(f"event: {topic}\ndata: \n\n" for topic in sorted(topics)) or ":\n\n")
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _may_stay(scope: Scope, visitor: Visitor) -> bool:
+    """Return whether the visitor still has access. Without the database there is nothing to tell anyway."""
+    try:
+        return await _find_visitor(scope) == visitor
+    except DATABASE_UNREACHABLE:
+        return True
 
 
 async def _send_text(send: Send, text: str) -> None:

@@ -1,18 +1,23 @@
 """Open pages that are told of changes, served by the application itself."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from django.db import connection, connections
 from django.test import Client
 from django.utils import timezone
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from config.asgi import application
 from contextopt.models import Membership, Role, Space, Team, User
+from contextopt.sql import own_conninfo
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from tests import factories
@@ -171,6 +176,43 @@ def test_who_leaves_the_team_hears_no_more(space: Space, owner: User, monkeypatc
         await page.close()
 
     run(story)
+
+
+def test_a_page_outlives_an_outage_of_the_database(space: Space, owner: User, monkeypatch) -> None:
+    monkeypatch.setattr("dashboard.kit.frame.events.HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr("dashboard.kit.frame.events.RECHECK_SECONDS", 0.1)
+    assert connection.connection is not None
+    own = connection.connection.info.backend_pid
+
+    async def story() -> None:
+        page, late = await open_page(owner), OpenPage(await sync_to_async(scope_of)(owner))
+        with outage(spared=own):
+            assert await late.open() == 503
+            while not await page.is_silent(1.0):
+                await page.read_until(":")
+            # The check of the visitor waits for a connection.
+            await page.read_until(":")
+        await sync_to_async(connections.close_all)()
+        await sync_to_async(factories.make_assembly)(space)
+        assert "event: assemblies" in await page.read_until("event: assemblies")
+        await page.close()
+
+    run(story)
+
+
+@contextmanager
+def outage(spared: int) -> Iterator[None]:
+    """Close all connections to the tests' database but the spared one, and let nobody open new ones."""
+    name = connection.settings_dict["NAME"]
+    allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+    with psycopg.connect(make_conninfo(own_conninfo(), dbname="postgres"), autocommit=True) as beside:
+        beside.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
+        beside.execute(end, [name, spared])
+        try:
+            yield
+        finally:
+            beside.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
 
 
 def test_only_so_many_pages_are_told(space: Space, owner: User, settings) -> None:
