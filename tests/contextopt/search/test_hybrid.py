@@ -55,6 +55,15 @@ def test_names_of_code_are_found_whole_and_by_their_parts(space: Space, query: s
     assert found(space, query) == ["Change"]
 
 
+@pytest.mark.parametrize("part", ["user_", "aA1@"])
+def test_a_long_run_without_spaces_does_not_keep_the_database_busy(space: Space, part: str) -> None:
+    with connection.cursor() as cursor:
+        # PostgreSQL's parser alone takes minutes.
+        cursor.execute("SET LOCAL statement_timeout = '20s'")
+    make_record(space, title="Long", notes=f"queue {part * 20_000}")
+    assert found(space, "queue") == ["Long"]
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("text", "versions"),
