@@ -124,7 +124,9 @@ def env_secret(name: str, path: Path) -> str:
             _write_once(path, secrets.token_urlsafe(50))
         except OSError as error:
             raise ImproperlyConfigured(f"{path} cannot be written ({error}); set {name}") from None
-    return path.read_text().strip()
+    if not (secret := path.read_text().strip()):
+        raise ImproperlyConfigured(f"{path} is empty; delete it to create a new one, or set {name}")
+    return secret
 
 
 def _write_once(path: Path, text: str) -> None:
@@ -132,6 +134,9 @@ def _write_once(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
+        file.flush()
+        # After a power cut, the file must not be there without its text.
+        os.fsync(file.fileno())
     with contextlib.suppress(FileExistsError):
         os.link(draft, path)
     draft.unlink()

@@ -1,9 +1,20 @@
 """An invalid variable stops the start with an error that names it."""
 
+from pathlib import Path
+
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from config.settings import env_broker, env_choice, env_hosts, env_int, env_origins, env_port, env_url
+from config.settings import (
+    env_broker,
+    env_choice,
+    env_hosts,
+    env_int,
+    env_origins,
+    env_port,
+    env_secret,
+    env_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +33,16 @@ def test_what_is_no_address_is_refused(value: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("LLM_BASE_URL", value)
     with pytest.raises(ImproperlyConfigured, match=r"LLM_BASE_URL is '.*'; use an address such as https://"):
         env_url("LLM_BASE_URL")
+
+
+def test_an_empty_file_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    path = tmp_path / "secret_key"
+    created = env_secret("SECRET_KEY", path)
+    assert (env_secret("SECRET_KEY", path), len(created) > 50) == (created, True)
+    path.write_text("\n")
+    with pytest.raises(ImproperlyConfigured, match=r"secret_key is empty; delete it .* or set SECRET_KEY"):
+        env_secret("SECRET_KEY", path)
 
 
 @pytest.mark.parametrize("value", ["*", ".example.com, context_1.example.com", "127.0.0.1,[::1],localhost"])
