@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from django.db import transaction
 
@@ -96,7 +97,10 @@ class RequestJob:
 
     def _outcome(self, answer: Answer) -> Outcome:
         """Return what became of the answer. OpenAI's client disconnects at a stream's last event."""
-        outcome = self.exchange.outcome
+        outcome, status = self.exchange.outcome, self.exchange.status_code
+        if answer.is_failed and status is not None and status < HTTPStatus.BAD_REQUEST:
+            # An answer that has begun can report a failure only in its body.
+            return Outcome.BROKEN
         return Outcome.ANSWERED if outcome == Outcome.ABANDONED and answer.is_ended else outcome
 
     def _row(self, answer: Answer) -> GatewayRequest:

@@ -49,7 +49,7 @@ class Usage:
 class Answer:
     """An answer as far as it is read. `id` is the provider's own, such as `chatcmpl-…` or `msg_…`.
 
-    `is_ended` tells that a stream's last event is there.
+    `is_ended` tells that a stream's last event is there, `is_failed` that the provider reports a failure.
     """
 
     usage: Usage = Usage()
@@ -57,6 +57,7 @@ class Answer:
     id: str = ""
     model: str = ""
     is_ended: bool = False
+    is_failed: bool = False
 
 
 @dataclass(slots=True)
@@ -103,6 +104,7 @@ def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, w
         id=_name_in(named, "id"),
         model=_name_in(named, "model"),
         is_ended=is_stream and _is_ended(plain),
+        is_failed=any(map(_is_failure, documents)),
     )
 
 
@@ -154,7 +156,8 @@ def _documents(body: bytes) -> Iterator[Mapping[str, Any]]:
 def _events(body: bytes, *, wants_text: bool) -> Iterator[Mapping[str, Any]]:
     """Yield the JSON of a stream's events.
 
-    If no text is wanted, yield only the first, which names the answer, and those that may report usage.
+    If no text is wanted, yield only the first, which names the answer, and those that may report usage or a
+    failure.
     """
     data: list[bytes] = []
     is_first = True
@@ -164,7 +167,7 @@ def _events(body: bytes, *, wants_text: bool) -> Iterator[Mapping[str, Any]]:
         elif not line and data:
             event = b"\n".join(data)
             data = []
-            if is_first or wants_text or b'"usage"' in event:
+            if is_first or wants_text or b'"usage"' in event or b'"error"' in event:
                 yield from _documents(event)
             is_first = False
 
@@ -177,6 +180,12 @@ def _is_ended(body: bytes) -> bool:
         return False
     data = last.removeprefix(b"data:").strip()
     return data == b"[DONE]" or any(document.get("type") in _LAST_TYPES for document in _documents(data))
+
+
+def _is_failure(document: Mapping[str, Any]) -> bool:
+    """Return whether a document, or the answer within an event, is an error."""
+    inner = _inner(document, "response")
+    return document.get("type") == "error" or bool(document.get("error") or inner.get("error"))
 
 
 def _name_in(document: Mapping[str, Any], name: str) -> str:

@@ -12,6 +12,7 @@ from contextopt.gateway.protocols.answers import DECODED_MAX, HEAD_BYTES, Answer
 from tests.gateway_upstream import (
     chat_answer,
     chat_events,
+    event,
     messages_answer,
     messages_events,
     responses_answer,
@@ -48,6 +49,24 @@ def test_whole_and_streamed(protocol: str, encoding: str) -> None:
             assert answer.is_ended is is_stream
             assert answer.usage == EXPECTED[protocol]
             assert answer.text.replace(" ", "") == (TEXT.replace(" ", "") if wants_text else "")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "failure"),
+    [
+        ("chat", {"error": {"message": "Overloaded"}}),
+        ("chat", {"choices": [{"delta": {}, "finish_reason": "error"}], "error": {"code": 502}}),
+        ("responses", {"type": "error", "code": "server_error", "message": "Overloaded"}),
+        ("responses", {"type": "response.failed", "response": {"error": {"code": "server_error"}}}),
+        ("messages", {"type": "error", "error": {"type": "overloaded_error"}}),
+    ],
+)
+def test_failures_in_a_stream(protocol: str, failure: dict[str, object]) -> None:
+    for wants_text in (True, False):
+        for events, is_failed in ((ANSWERS[protocol][1], False), ([event(failure)], True)):
+            body = b"".join([*ANSWERS[protocol][1][:3], *events])
+            answer = read_answer(protocol, body, "", is_stream=True, wants_text=wants_text)
+            assert answer.is_failed is is_failed
 
 
 @pytest.mark.parametrize("protocol", ANSWERS)

@@ -42,7 +42,7 @@ from tests.contextopt.gateway.conftest import (
     gateway_process,
     said,
 )
-from tests.gateway_upstream import Upstream, chat_events, respond_well, stream
+from tests.gateway_upstream import Upstream, chat_events, event, respond_well, stream, whole
 
 CHAT = "/v1/chat/completions"
 ASKED = {"model": "m", "stream": True, "messages": said("Why is the queue stuck?")}
@@ -67,6 +67,24 @@ def test_an_upstream_that_breaks_off(caller: Caller, upstream: Upstream, is_chun
     [row] = caller.logged()
     assert (row.outcome, row.status_code, row.input_tokens) == ("broken", 200, None)
     assert row.answer_bytes == len(got)
+
+
+def test_a_failure_that_an_answer_reports(caller: Caller, upstream: Upstream) -> None:
+    """A provider that fails in the middle of a stream has sent the status 200 already."""
+    failure = {"error": {"message": "The server had an error", "type": "server_error"}}
+    upstream.respond = lambda _: stream([*chat_events()[:2], event(failure)])
+    with opened(caller) as response:
+        assert response.read().endswith(event(failure))
+    [row] = caller.logged()
+    assert (row.outcome, row.status_code) == ("broken", 200)
+
+
+def test_a_refusal_is_an_answer(caller: Caller, upstream: Upstream) -> None:
+    upstream.respond = lambda _: whole({"error": {"message": "Overloaded"}}, status=529)
+    with opened(caller) as response:
+        response.read()
+    [row] = caller.logged()
+    assert (row.outcome, row.status_code) == ("answered", 529)
 
 
 def test_a_client_that_leaves(caller: Caller, upstream: Upstream) -> None:
