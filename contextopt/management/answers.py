@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.wording import plural
 from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput
 from contextopt.inputs import Text, field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand
@@ -26,7 +27,7 @@ class AnsweringCommand(ReportingCommand):
     answered = 0
 
     def how_far(self) -> str:
-        return f"Interrupted after {self.answered:,} answers."
+        return f"Interrupted after {plural(self.answered, 'answer')}."
 
     def answer_lines(self, name: str, answer: Answer, *, space: str | None = None) -> int:
         """Print the answer to each line of a JSONL file with the line's id; return the exit code.

@@ -2,6 +2,7 @@
 
 from django.core.management.base import OutputWrapper
 
+from contextopt.engine.wording import plural
 from contextopt.management.base import Progress
 from contextopt.search.embedders import EmbeddingUnavailable
 from contextopt.search.registry import Searchable
@@ -17,7 +18,7 @@ def make_searchable(stderr: OutputWrapper, searchable: Searchable, corpus_id: in
     progress = Progress(stderr)
 
     def show(work: Work) -> None:
-        progress.show(f"{work.embedded:,} texts embedded")
+        progress.show(f"{plural(work.embedded, 'text')} embedded")
 
     ensure_counted(searchable, corpus_id)
     try:

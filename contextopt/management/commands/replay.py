@@ -68,7 +68,7 @@ class Command(ReportingCommand):
         return REJECTED if failed else DONE
 
     def how_far(self) -> str:
-        return f"Interrupted after {self.replayed:,} replays. Nothing was changed."
+        return f"Interrupted after {plural(self.replayed, 'replay')}. Nothing was changed."
 
     def _answer(self, again: Replay, options: Mapping[str, Any]) -> None:
         self.print_answer(options, again.to_json(), describe(again))

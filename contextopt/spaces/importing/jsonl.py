@@ -72,8 +72,8 @@ def _spread(opened: str, first: Found) -> Rejection:
     return Rejection(
         first.line,
         "row",
-        f"starts a JSON {name} that spans several lines. Write one JSON object per line, "
-        'such as {"title": "…"}. The rest of the file was not read',
+        f"starts a JSON {name} that spans several lines. Write one JSON object per line. "
+        "The rest of the file was not read",
         first.file,
     )
 
@@ -92,5 +92,5 @@ def _read_line(line: bytes, number: int, file: str) -> Found:
     except ValueError as error:
         return Rejection(number, "row", str(error).split(";")[0], file)
     if not isinstance(value, dict):
-        return Rejection(number, "row", 'must be a JSON object, such as {"title": "…"}', file)
+        return Rejection(number, "row", "must be a JSON object", file)
     return RawRow(number, value, len(line), file)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from contextopt.engine.wording import plural
 from contextopt.management.base import DONE, Progress, ReportingCommand, team_of
 from dashboard.models import QuarterRollup
 from dashboard.rollups.fold import rebuild
@@ -20,13 +21,13 @@ class Command(ReportingCommand):
         progress = Progress(self.stderr)
         for day in rebuild(team):
             self.days += 1
-            progress.show(f"{day:%Y-%m-%d}: {self.days:,} days done")
+            progress.show(f"{day:%Y-%m-%d}: {plural(self.days, 'day')} done")
         rollups = QuarterRollup.objects.filter(team=team).count()
         if options["json"]:
             self.print_json({"days": self.days, "rollups": rollups})
         else:
-            self.stdout.write(f"Rebuilt {self.days:,} days, {rollups:,} rollups.")
+            self.stdout.write(f"Rebuilt {plural(self.days, 'day')}, {plural(rollups, 'rollup')}.")
         return DONE
 
     def how_far(self) -> str:
-        return f"Interrupted after {self.days:,} days. Run it again to rebuild the rest."
+        return f"Interrupted after {plural(self.days, 'day')}. Run it again to rebuild the rest."

@@ -100,7 +100,8 @@ class Command(ReportingCommand):
             accounts.add(payload, figures)
             for found in compare(payload, figures):
                 self._note("assembly", payload.pk, found)
-            progress.show(f"{self.checked:,} assemblies checked, {self.total:,} differences")
+            checked = plural(self.checked, "assembly", "assemblies")
+            progress.show(f"{checked} checked, {plural(self.total, 'difference')}")
         return accounts
 
     def _check_accounts(self, accounts: Accounts, team_id: int, payloads: QuerySet[AssemblyPayload]) -> int:
@@ -135,7 +136,7 @@ class Command(ReportingCommand):
             self.counts["replays"] += again.result is not None
             for found in differences_of(again):
                 self._note("replay", again.assembly.pk, found)
-            progress.show(f"{self.counts['replays']:,} contexts replayed")
+            progress.show(f"{plural(self.counts['replays'], 'context')} replayed")
 
     def _note(self, subject: str, number: int | str, found: Difference) -> None:
         self.total += 1
@@ -150,7 +151,7 @@ class Command(ReportingCommand):
             )
 
     def how_far(self) -> str:
-        return f"Interrupted after {self.checked:,} assemblies. Nothing was changed."
+        return f"Interrupted after {plural(self.checked, 'assembly', 'assemblies')}. Nothing was changed."
 
     def _payloads(self, options: Mapping[str, Any], team: Team) -> QuerySet[AssemblyPayload]:
         payloads = AssemblyPayload.objects.filter(assembly__team=team).select_related("assembly__config")

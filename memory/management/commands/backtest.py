@@ -60,7 +60,7 @@ class Command(ReportingCommand):
 
     def how_far(self) -> str:
         done = figures_of(self.backtest).done if self.backtest else 0
-        return f"Interrupted after {done:,} contexts. A worker computes the rest."
+        return f"Interrupted after {plural(done, 'context')}. A worker computes the rest."
 
     def _answer(self, backtest: Backtest, *, is_json: bool) -> None:
         found, costs = figures_of(backtest), costs_of(backtest)

@@ -81,7 +81,7 @@ class Command(ReportingCommand):
 
     def how_far(self) -> str:
         asked = self.evaluation.asked if self.evaluation else 0
-        return f"Interrupted after {asked:,} questions. A worker asks the rest."
+        return f"Interrupted after {plural(asked, 'question')}. A worker asks the rest."
 
     def _verdict(self, evaluation: Evaluation, minimum: float | None) -> int:
         if minimum is None or reaches(evaluation.recall, minimum):

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.text import slugify
 
+from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
 from contextopt.management.documents import FILE, read_whole
@@ -81,7 +82,8 @@ class Command(ReportingCommand):
         return code
 
     def how_far(self) -> str:
-        return f"Interrupted after {self.imported:,} conversations. Run the same command again for the rest."
+        done = plural(self.imported, "conversation")
+        return f"Interrupted after {done}. Run the same command again for the rest."
 
 
 def _choose(dialogues: list[SpokenDialogue], names: list[str] | None) -> list[SpokenDialogue]:

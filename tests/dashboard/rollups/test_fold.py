@@ -251,3 +251,9 @@ def test_the_command_makes_them_again(logged: Space, capsys: pytest.CaptureFixtu
     call_command("rebuild_rollups", team=logged.team.slug)
     assert "Rebuilt 3 days, 12 rollups." in capsys.readouterr().out
     assert_figures_are_those_of_the_rows(logged.team)
+
+
+def test_the_command_counts_one_day(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
+    log_row(make_space(team), NOW)
+    call_command("rebuild_rollups", team=team.slug)
+    assert "Rebuilt 1 day, 1 rollup." in capsys.readouterr().out
