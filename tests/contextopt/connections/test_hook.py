@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.connections.hook import OUTPUT_CHARS, join_parts
+from contextopt.connections.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts
 from contextopt.models import ApiKey, Assembly, Kind, Space, Team
 from memory.models import Memory
 from tests import factories
@@ -147,6 +147,28 @@ def test_a_failure_gets_the_changes(run: Run, repository: Path) -> None:
     logged = Assembly.objects.get()
     assert (logged.kind, logged.tokens_saved) == (Kind.RETRY, None)
     assert run_hook(commands["PostToolUseFailure"], {**failure, "is_interrupt": True}) is None
+
+
+def test_changed_files(repository: Path) -> None:
+    """A file that cannot be shown is left out. It is neither new nor deleted."""
+    for name in ("grown", "shrunk", "binary", "linked", "gone", "kept"):
+        (repository / name).write_text("text\n" * (FILE_CHARS if name == "shrunk" else 1))
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "Add files")
+    (repository / "grown").write_text("text\n" * FILE_CHARS)
+    (repository / "shrunk").write_text("text\n")
+    (repository / "binary").write_bytes(b"a\0b")
+    (repository / "linked").unlink()
+    (repository / "linked").symlink_to("kept")
+    (repository / "gone").unlink()
+    git(repository, "rm", "-q", "--cached", "kept")
+    (repository / "kept").write_text("changed\n")
+    for name in ("staged", "untracked"):
+        (repository / name).write_text("new\n")
+    git(repository, "add", "staged")
+    before, after = changed_files(str(repository))
+    assert before == {"gone": "text\n", "kept": "text\n"}
+    assert after == {"kept": "changed\n", "staged": "new\n", "untracked": "new\n"}
 
 
 def test_cursor_gets_a_context_for_the_session(run: Run, repository: Path) -> None:
