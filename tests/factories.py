@@ -10,7 +10,7 @@ from contextopt.agents.inputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.agents.phases import FilterResult, filter_agent_context
 from contextopt.agents.profiles import publish_profile
 from contextopt.agents.retries import AttemptResult, create_task, record_attempt
-from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.assemble import assemble_space, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.chat.endpoint import Completion
@@ -153,6 +153,12 @@ def make_assembly(space: Space, **overrides: Any) -> AssemblyResult:
     created_at = overrides.pop("created_at", None)
     request = AssemblyIn(**{"space": space.slug, "as_of": NOW, **overrides})
     return assemble_space(team_id=space.team_id, request=request, actor="test", created_at=created_at)
+
+
+def make_audited_assembly(space: Space) -> AssemblyResult:
+    """Log the context that the gateway would have inserted into a prompt."""
+    request = AssemblyIn(space=space.slug, as_of=NOW)
+    return decide_space(team_id=space.team_id, request=request, actor="test").log(is_sent=False)
 
 
 def make_gateway_request(space: Space, **overrides: Any) -> GatewayRequest:

@@ -46,6 +46,10 @@ class VoteQuerySet(models.QuerySet["Vote"]):
     def of(self, team: Team) -> Self:
         return self.filter(team=team)
 
+    def with_context(self) -> Self:
+        """Leave out answers to prompts that the gateway only audited: they say nothing about a context."""
+        return self.filter(assembly__is_sent=True)
+
     def with_subject(self) -> Self:
         """Load the fields of the answer that lists show in the same query."""
         return self.select_related("space", "message", "external_message").defer("message__text")

@@ -7,10 +7,10 @@ from typing import Literal
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import connection
-from django.db.models import Count, DateTimeField, F, Func, IntegerField, Q, QuerySet, Value
+from django.db.models import Count, DateTimeField, F, Func, IntegerField, Q, Value
 
 from contextopt.models import Kind
-from memory.feedback.models import Rating, Vote
+from memory.feedback.models import Rating, Vote, VoteQuerySet
 
 GROUPS_MAX = 50
 # Read ledgers only for the newest votes: each has up to a thousand records.
@@ -41,15 +41,16 @@ class VoteFilter:
     config_version: int | None = None
     phase: str | None = None
 
-    def select(self) -> QuerySet[Vote]:
+    def select(self) -> VoteQuerySet:
         narrowed = {
             name: value
             for name in ("space_id", "stage", "config_version", "phase")
             if (value := getattr(self, name)) is not None
         }
-        return Vote.objects.filter(
+        found = Vote.objects.filter(
             team_id=self.team_id, created_at__gte=self.start, created_at__lt=self.until, **narrowed
         )
+        return found.with_context() if {"stage", "config_version"} & narrowed.keys() else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,8 @@ def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
     """Return the groups that have votes, those with the most votes first."""
     key, *space = _KEYS[by]
     nameless = {f"{key}__isnull": True} if by in {"stage", "config"} else {key: ""}
-    named = wanted.select().exclude(**nameless).values_list(key, *space)
+    votes = wanted.select().with_context() if by in {"stage", "config"} else wanted.select()
+    named = votes.exclude(**nameless).values_list(key, *space)
     rows = named.annotate(up=UP, down=DOWN, votes=Count("pk")).order_by("-votes", key, *space)
     return [
         Group(str(found), slug or "", name or "", VoteFigures(up, down))
@@ -149,7 +151,7 @@ def read_vote_groups(wanted: VoteFilter, by: Grouping) -> list[Group]:
 
 def read_record_trends(wanted: VoteFilter) -> list[RecordTrend]:
     """Return the records that occur most often in downvoted answers, among the newest 500 votes."""
-    newest = wanted.select().filter(assembly__kind=Kind.SPACE).order_by("-created_at", "-id")
+    newest = wanted.select().with_context().filter(assembly__kind=Kind.SPACE).order_by("-created_at", "-id")
     votes, parameters = newest.values("assembly_id", "rating")[:LEDGERS_MAX].query.sql_with_params()
     with connection.cursor() as cursor:
         cursor.execute(_RECORDS.format(votes=votes), [*parameters, RECORDS_MAX, wanted.team_id])

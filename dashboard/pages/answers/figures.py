@@ -69,6 +69,8 @@ class VotesForm(FilterForm):
             return found.none()
         given = self.cleaned_data
         found = found.filter(**{field: given[name] for name, field in self.FIELDS.items() if given[name]})
+        if given["stage"] or given["version"] or given["record"]:
+            found = found.with_context()
         if given["record"]:
             found = found.filter(assembly__payload__ledger__order__contains=[given["record"]])
         return found

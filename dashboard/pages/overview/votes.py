@@ -21,15 +21,17 @@ class Feedback:
 
 
 # Votes are few compared with assemblies, and each belongs to one of them. The ORM takes three times as long.
-# The last row shows that the team has any votes.
+# Answers to audited prompts had no context, so they count for no stage. The last row shows that the team has
+# any votes.
 _VOTES = """
-SELECT coalesce(v.stage, 0), width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket, count(*),
-       count(*) FILTER (WHERE v.rating = 'up')
+SELECT CASE WHEN a.is_sent THEN coalesce(v.stage, 0) ELSE 0 END,
+       width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket,
+       count(*), count(*) FILTER (WHERE v.rating = 'up')
   FROM memory_vote v JOIN contextopt_assembly a ON a.id = v.assembly_id
  WHERE v.team_id = %(team_id)s AND v.created_at >= %(start)s AND v.created_at < %(until)s
    AND (%(space_id)s::bigint IS NULL OR v.space_id = %(space_id)s)
-   AND (%(stage)s::smallint IS NULL OR v.stage = %(stage)s)
-   AND (%(config_version)s::integer IS NULL OR v.config_version = %(config_version)s)
+   AND (%(stage)s::smallint IS NULL OR a.is_sent AND v.stage = %(stage)s)
+   AND (%(config_version)s::integer IS NULL OR a.is_sent AND v.config_version = %(config_version)s)
    AND (%(phase)s::text IS NULL OR v.phase = %(phase)s)
    AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
    AND (%(model)s::text IS NULL OR a.model = %(model)s)

@@ -1,5 +1,6 @@
 """Votes: one for each person and answer, however the answer is named."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -153,6 +154,17 @@ def test_trends(team: Team, space: Space, other_team: Team) -> None:
     total, points = read_vote_series(wanted, [wanted.start, timezone.now(), wanted.until])
     assert (total.up, total.down, total.liked_rate) == (2, 3, 0.4)
     assert [p.votes for p in points] == [5, 0]
+
+
+def test_an_answer_to_an_audited_prompt_says_nothing_about_a_context(team: Team, space: Space) -> None:
+    factories.make_record(space)
+    vote(team, DOWN, assembly_id=factories.make_audited_assembly(space).id)
+    wanted = everything(team)
+    assert read_vote_groups(wanted, "stage") == read_vote_groups(wanted, "config") == []
+    assert read_record_trends(wanted) == []
+    assert [group.key for group in read_vote_groups(wanted, "reason")] == ["outdated"]
+    for found, votes in ((wanted, 1), (replace(wanted, stage=4), 0), (replace(wanted, config_version=1), 0)):
+        assert read_vote_series(found, [wanted.start, wanted.until])[0].votes == votes
 
 
 def test_trends_read_the_same_queries_whatever_the_votes(team: Team, space: Space) -> None:

@@ -57,6 +57,14 @@ def test_downvotes_are_listed_by_reason(owner_client: Client, judged: Assembly, 
     assert '<th scope="row" class="break">no reason given</th><td class="n">1</td>' in html
 
 
+def test_votes_on_audited_prompts_are_listed_but_for_no_stage(
+    owner_client: Client, space: Space, team: Team
+) -> None:
+    vote(team, "down", assembly_id=factories.make_audited_assembly(space).id)
+    for query, rows in (("", 1), ("?stage=4", 0), ("?version=1", 0)):
+        assert html_of(owner_client, f"{URL}votes/{query}").count('<th scope="row"><span') == rows
+
+
 def test_filters(owner_client: Client, judged: Assembly, space: Space, team: Team) -> None:
     other = factories.make_assembly(factories.make_space(team, "other"), stage=2)
     vote(team, "up", assembly_id=other.id)

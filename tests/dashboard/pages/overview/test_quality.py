@@ -7,7 +7,10 @@ import pytest
 from contextopt.models import Space, Task, Team
 from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.quality import Quality, read_quality
-from memory.models import ReviewItem
+from dashboard.pages.overview.votes import read_feedback
+from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.votes import give_feedback
+from memory.models import ReviewItem, Vote
 from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict, reserve_next
 from tests import factories
@@ -63,6 +66,18 @@ def test_filters_narrow_verdicts(space: Space) -> None:
         ({"model": "gpt-9"}, Proportion()),
     ):
         assert read_quality(ask(space.team, **narrowed))[0].faults == faults, narrowed
+
+
+def test_answers_to_audited_prompts_have_no_stage(space: Space) -> None:
+    subject = SubjectIn(assembly_id=factories.make_audited_assembly(space).id)
+    give_feedback(team=space.team, subject=subject, opinion=OpinionIn(rating="up"), rater="user:ann")
+    Vote.objects.update(created_at=THIS_PERIOD)
+    found = read_feedback(ask(space.team))
+    assert found is not None
+    assert (found.total, found.stages) == (Proportion(1, 1), {})
+    for narrowed in ({"stage": 4}, {"config_version": 1}):
+        found = read_feedback(ask(space.team, **narrowed))
+        assert found is not None and found.total == Proportion()
 
 
 def test_ended_tasks_are_counted_and_those_with_retries_apart(team: Team) -> None:
