@@ -135,8 +135,8 @@ class ReferenceOut(TypedDict):
 
 
 class BundleOut(TypedDict):
-    """The starting context of a phase. `text` is the critical findings, the brief and the context, as
-    counted.
+    """The starting context of a phase. `text` is the critical findings, the brief and the context. `tokens`
+    counts findings and brief without the marks that `text` puts before their lines.
     """
 
     task_id: int
