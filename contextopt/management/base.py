@@ -171,7 +171,7 @@ class ReportingCommand(BaseCommand):
             raise CommandError(message, returncode=UNUSABLE) from error
 
     def _named(self, field: str) -> str:
-        """Return the option that gives a field, if there is one. A fault of the whole input is the file's."""
+        """Return the argument that gives a field, if any. A fault of the whole input is the file's."""
         if field == WHOLE_INPUT:
             return "FILE"
         name, _, rest = field.partition(".")
@@ -181,8 +181,8 @@ class ReportingCommand(BaseCommand):
         option = option_name(name, {})
         if option in self.parser._option_string_actions:
             return option
-        options = {action.dest: action.option_strings for action in self.parser._actions}
-        return next(iter(options.get(name, ())), field)
+        names = {action.dest: [*action.option_strings, action.metavar] for action in self.parser._actions}
+        return next((str(each) for each in names.get(name, ()) if each), field)
 
     def _in_options(self, message: str) -> str:
         """Name the fields in a message by the options that give them. Quoted text is the caller's."""

@@ -72,5 +72,5 @@ class AgentStepIn(Input):
     @classmethod
     def _one_task(cls, task: str | None, info: ValidationInfo) -> str | None:
         if "task_id" in info.data and (task is None) == (info.data["task_id"] is None):
-            raise ValueError("give task_id, or task for a new one")
+            raise ValueError("give task_id, or use task for a new one")
         return task

@@ -128,7 +128,7 @@ def test_a_step_with_the_agents_own_context(run: Run, write: Callable[[object], 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "--task: give task_id, or task for a new one"),
+        ([], "--task: give TASK, or use --task for a new one"),
         (["seven"], "TASK: "),
         (["7"], "TASK: there is no task '7'"),
         (["--task", "x", "--phase", "dreaming"], "phase: there is no phase 'dreaming'"),

@@ -82,8 +82,8 @@ def test_a_task_that_stops_is_sent_nothing(door: Door, team: Team) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({}, "task: give task_id, or task for a new one"),
-        ({"task": "x", "task_id": 1}, "task: give task_id, or task for a new one"),
+        ({}, "task: give task_id, or use task for a new one"),
+        ({"task": "x", "task_id": 1}, "task: give task_id, or use task for a new one"),
         ({"task_id": 2**40}, "There is no task 1099511627776."),
         ({"task": "x", "phase": "dreaming"}, "phase: there is no phase 'dreaming'"),
         ({"task": "x", "repository": "nowhere"}, "There is no repository 'nowhere'."),
