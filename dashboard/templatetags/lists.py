@@ -1,0 +1,17 @@
+"""Template tags for pages with lists."""
+
+from django import template
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+
+@register.simple_block_tag
+def filter_form(content: SafeString, target: str, view: str, *args: object) -> SafeString:
+    """Wrap the fields that filter a list. When one changes, `target` is replaced by what `view` shows."""
+    address = reverse(view, args=args)
+    return render_to_string(
+        "dashboard/_filter_form.html", {"content": content, "target": target, "address": address}
+    )
