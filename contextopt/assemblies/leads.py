@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from contextopt.engine.prompts.mentions import Mentions, subject_of, without_names
+from contextopt.engine.prompts.mentions import Mentions
+from contextopt.engine.prompts.subjects import subject_of, without_framing, without_names
 from contextopt.engine.prompts.values import FilterCounts
 from contextopt.limits import DATE_MIN
 from contextopt.search.hybrid import (
@@ -58,7 +59,7 @@ def about_subject(
 
     If the question has nothing but its subject, return the leads with more of its matches.
     """
-    question, names = leads.query.text, _named(leads, people)
+    question, names = without_framing(leads.query.text), _named(leads, people)
     subject = subject_of(question)
     if subject == question:
         return _join(leads, look_up(leads.target, leads.query, limit=limit, passing=counts.filtered))
@@ -75,7 +76,7 @@ def without_authors(
     A name already counts in the part `who`. If it stayed, everything that a person says would seem similar to
     every question with their name.
     """
-    question, names = leads.query.text, _named(leads, people)
+    question, names = without_framing(leads.query.text), _named(leads, people)
     if not names:
         return leads
     query = with_meaning_of(leads.query, without_names(question, names))

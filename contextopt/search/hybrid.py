@@ -10,6 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from contextopt.engine import Match
+from contextopt.engine.prompts.subjects import without_framing
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
 from contextopt.search.embedders import EmbeddingUnavailable, is_remote
 from contextopt.search.registry import Searchable, SearchFilters
@@ -107,11 +108,12 @@ class Target:
 
 
 def prepare_query(text: str) -> PreparedQuery:
-    """Stem and embed the text once, for all searches. If the embedder is down, there is no vector."""
+    """Stem and embed the subject of a text once. If the embedder is down, there is no vector."""
     text = text[:QUERY_MAX]
-    lexemes = read_lexemes(text)
+    subject = without_framing(text)
+    lexemes = read_lexemes(subject)
     try:
-        return PreparedQuery(text, lexemes, embed_query(text))
+        return PreparedQuery(text, lexemes, embed_query(subject))
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
         return PreparedQuery(text, lexemes, None, degraded=True)

@@ -18,28 +18,6 @@ from contextopt.engine.text.datespans import DateSpan
 FADING_DAYS = 10
 LONGEST_SPAN = timedelta(days=366)
 
-_ABOUT_TALK = re.compile(
-    r"""(?<!\w)(?:
-      summari[sz]e[sd]?|sum\ up|put\ forward|presentations?|present(?:ed|ing)|conversations?|conclusions?
-    | opinions?|views?|attitudes?|thoughts?|thought|think(?:s|ing)?|sa(?:id|ys?|ying)|decisions?|meetings?
-    | (?:dis)?agree(?:d|s|ing)?|discuss(?:e[sd]|ing|ions?)?|debat(?:e[sd]?|ing)|conclud(?:e[sd]?|ing)
-    | describ(?:e[sd]?|ing)|propos(?:e[sd]?|ing)|reflect(?:ed|ing)?\ on|team|group(?:\ mates?)?
-    | (?:talk|mention|explain|recommend|suggest|assess|question)(?:s|ed|ing)?|learn(?:s|ed|t)?
-    | oppsummer(?:e|er|t|te|ing|ingen)?|sammendrag(?:et)?|presentasjon(?:en|er|ene)?|samtale[nr]?
-    | konklusjon(?:en|er|ene)?|diskusjon(?:en|er|ene)?|diskuter(?:e|er|te|t)?|snakk(?:e|er|et)?
-    | mening(?:en|er|ene)?|synes|syntes|mener|mente|tenker|tenkte|sa|sier|sagt|nevn(?:er|te|t)
-    | forklar(?:er|te|t)|foreslår|foreslo|foreslått|anbefal(?:er|te|t)|møte[tr]?|møtene|teamet|grupp(?:a|en)
-    )(?!\w)""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Words about the conversation itself, English and Norwegian."""
-_CONTENT = re.compile(
-    r"\b(?!(?:what|when|where|which|whom|whose|does|were|have|with|that|they|their|this|about|from"
-    r"|hvem|hvor|hvilke[nt]?|disse|dette|deres|over|under)\b)\w{4}",
-    re.IGNORECASE,
-)
-"""The first letters of a word that can be the subject of a question."""
-
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
@@ -92,23 +70,6 @@ def named_person(question: str, names: Iterable[str]) -> str | None:
     found = {name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)}
     longest = [name for name in found if not any(name != other and name in other for other in found)]
     return longest[0] if len(longest) == 1 else None
-
-
-def without_names(question: str, names: Iterable[str]) -> str:
-    """Return the question without the names and their possessive endings."""
-    for name in sorted(names, key=len, reverse=True):
-        question = re.sub(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", "", question, flags=re.IGNORECASE)
-    return question
-
-
-def subject_of(question: str) -> str:
-    """Return the question without words about the conversation itself, such as "summarize the discussion".
-
-    Such words rarely occur in the discussion, so they would find other records. If nothing is left to look
-    for, return the whole question.
-    """
-    subject = " ".join(_ABOUT_TALK.sub(" ", question).split())
-    return subject if _CONTENT.search(subject) else question
 
 
 def _folded(name: str) -> str:

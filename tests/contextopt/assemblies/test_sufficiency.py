@@ -103,6 +103,15 @@ def test_a_question_of_another_subject_is_warned_about(space: Space) -> None:
         assert verify_assembly(AssemblyPayload.objects.get(pk=result.id)) == []
 
 
+def test_a_question_about_the_order_of_a_conversation_finds_its_subject(space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer on the second floor broke again.")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    question = "Can you list the order in which I brought up problems of the printer across our chats?"
+    result = make_assembly(space, query=question, budget_mode="adaptive")
+    assert result.warnings == ()
+    assert result.stats.records_included == 1
+
+
 def test_a_question_keeps_a_window_that_is_given(space: Space) -> None:
     make_record(space, date=LONG_AGO)
     warning = only_warning(make_assembly(space, query="queue", window_days=14))

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from contextopt.engine import Relevance
-from contextopt.engine.prompts.mentions import Mentions, add_mentions, named_person, subject_of
+from contextopt.engine.prompts.mentions import Mentions, add_mentions, named_person
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 OCTOBER_3 = datetime(2026, 10, 3, 12, tzinfo=UTC)
@@ -75,18 +75,3 @@ def test_parts_are_added_to_candidates() -> None:
         2: Relevance(date=9.0),
         3: Relevance(who=10.0),
     }
-
-
-@pytest.mark.parametrize(
-    ("question", "subject"),
-    [
-        ("Summarize the discussion about trend watching.", "the about trend watching."),
-        ("What did the group think of the budget when discussing it?", "What did the of the budget when it?"),
-        ("Hva mente gruppen om batteriet?", "Hva om batteriet?"),
-        ("Where did Ada buy the bicycle?", "Where did Ada buy the bicycle?"),
-        ("Where do the grouped teamsters meet?", "Where do the grouped teamsters meet?"),
-        ("What did the team say?", "What did the team say?"),
-    ],
-)
-def test_words_about_the_talk_are_not_its_subject(question: str, subject: str) -> None:
-    assert subject_of(question) == subject
