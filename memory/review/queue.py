@@ -104,7 +104,7 @@ def fill_queue(team: Team, *, now: datetime) -> int:
 def refresh_assembly(*, team_id: int, assembly_id: int) -> None:
     """Bring the queue in line with the votes on one assembly's answers."""
     rules = rules_of(team_id)
-    votes = Vote.objects.with_context().filter(team_id=team_id, assembly_id=assembly_id, rating=Rating.DOWN)
+    votes = Vote.objects.filter(team_id=team_id, assembly_id=assembly_id, rating=Rating.DOWN)
     if rules.takes_disliked:
         add_items(_downvoted(votes), Origin.DISLIKED, rules)
     _withdraw_unjudged(team_id, assembly_id)
@@ -115,7 +115,7 @@ def _add_downvoted(team: Team, rules: ReviewRules) -> int:
     items = ReviewItem.objects.filter(assembly=OuterRef("assembly"))
     same_answer = items.filter(external_message=OuterRef("external_message"))
     same_assembly = items.filter(external_message=None)
-    votes = Vote.objects.of(team).with_context().filter(rating=Rating.DOWN)
+    votes = Vote.objects.of(team).filter(rating=Rating.DOWN)
     missing = votes.filter(~Exists(same_answer), external_message__isnull=False) | votes.filter(
         ~Exists(same_assembly), external_message=None
     )
@@ -133,7 +133,7 @@ def _add_sample(team: Team, rules: ReviewRules, now: datetime) -> int:
     threshold = round(rules.sample_share * WIDTH)
     found = list(
         Assembly.objects.of(team)
-        .filter(created_at__gte=start, created_at__lt=now, kind=Kind.SPACE, is_sent=True, is_demo=False)
+        .filter(created_at__gte=start, created_at__lt=now, kind=Kind.SPACE, is_demo=False)
         .annotate(place=SPREAD_ID)
         .filter(~Exists(ReviewItem.objects.filter(assembly=OuterRef("pk"))), place__lt=threshold)
         .select_related("config")

@@ -116,14 +116,6 @@ def test_filling_heals_what_was_not_heard(team: Team, space: Space, other_team: 
     assert fill_queue(team, now=timezone.now()) == 0
 
 
-def test_answers_to_audited_prompts_are_not_reviewed(team: Team, space: Space) -> None:
-    """Their context was not sent, so it explains nothing."""
-    rules(team, sample_share=1.0)
-    dislike(team, assembly_id=factories.make_audited_assembly(space).id)
-    assert fill_queue(team, now=timezone.now() + timedelta(minutes=1)) == 0
-    assert not ReviewItem.objects.exists()
-
-
 def test_teams_may_leave_disliked_answers_out(team: Team, space: Space) -> None:
     rules(team, takes_disliked=False)
     dislike(team, assembly_id=factories.make_assembly(space).id)
