@@ -114,6 +114,16 @@ def test_a_gateway_answer_stands_beside_its_context_if_it_is_kept(
     assert "Its text is stored in the calling application" in html_of(reviewer, f"{URL}{items[sizes.id]}/")
 
 
+def test_the_context_of_an_audited_prompt_was_not_sent(reviewer: Client, space: Space, team: Team) -> None:
+    made = factories.make_audited_assembly(space)
+    subject = SubjectIn(external_message_id="msg_1", assembly_id=made.id)
+    give_feedback(team=team, subject=subject, opinion=OpinionIn(rating="down"), rater="rater:ann")
+    fill_queue(team, now=timezone.now())
+    html = html_of(reviewer, f"{URL}{ReviewItem.objects.get().pk}/")
+    for words in ("audited, not sent", "that it would have been given", "Text that would have been sent"):
+        assert words in html
+
+
 def test_an_answer_given_with_a_vote_is_shown(reviewer: Client, space: Space, team: Team) -> None:
     made = factories.make_assembly(space)
     give_feedback(
