@@ -150,6 +150,9 @@ def on_prompt(event: dict[str, Any], connection: dict[str, Any]) -> str:
     query = str(event.get("prompt") or "")[:QUERY_CHARS]
     session = str(event.get("session_id") or event.get("conversation_id") or "")[:200]
     body = {"space": connection["space"], "query": query, "conversation": session}
+    if not query.strip():
+        # Without a question, the newest records count, however old they are.
+        body["window_days"] = "all"
     asked, decisions = PendingRequest(connection, "/assemblies", body), ask_decisions(connection, query)
     context = fit_context(connection, body, asked.answer())
     return join_parts(connection["space"], context, read_decisions(decisions))

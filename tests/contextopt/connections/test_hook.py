@@ -5,15 +5,17 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
 from contextopt.connections.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts
-from contextopt.models import ApiKey, Assembly, Kind, Space, Team
+from contextopt.models import ApiKey, Assembly, Kind, Record, Space, Team
 from memory.models import Memory
 from tests import factories
 from tests.contextopt.connections.conftest import git
@@ -173,6 +175,7 @@ def test_changed_files(repository: Path) -> None:
 
 def test_cursor_gets_a_context_for_the_session(run: Run, repository: Path) -> None:
     commands = run("cursor")
+    Record.objects.update(date=F("date") - timedelta(days=60))
     start = {"hook_event_name": "sessionStart", "session_id": "s-1", "cwd": str(repository)}
     assert "Round prices at the end" in run_hook(commands["sessionStart"], start)["additional_context"]
     said = {
