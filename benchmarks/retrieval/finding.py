@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import batched, islice
 from pathlib import Path
 from statistics import fmean
@@ -25,7 +24,7 @@ from benchmarks.spaces import say
 from contextopt.models import Record, Space, Team
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
-from contextopt.search.hybrid import Method, SearchFilters, prepare_query, search
+from contextopt.search.hybrid import Method, SearchFilters, Target, prepare_query, search_all
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import upsert_records
 from contextopt.spaces.spaces import create_space, delete_space
@@ -185,10 +184,12 @@ def _rank_all(collections: Sequence[Collection], spaces: Sequence[Space]) -> tup
 def _search(space: Space, collection: Collection, questions: Sequence[str], method: Method) -> list[Ranking]:
     ids = dict(Record.objects.filter(space=space).values_list("external_id", "pk"))
     places = {ids[row.external_id]: place for place, row in enumerate(collection.rows)}
-    ask = partial(
-        search, registry.get("record"), space.pk, filters=SearchFilters(), limit=DEPTH, method=method
+    target = Target(registry.get("record"), space.pk, SearchFilters())
+    found = (
+        search_all([target], prepare_query(text), limit=DEPTH, method=method, min_similarity=None, now=None)
+        for text in questions
     )
-    return [[places[hit.id] for hit in ask(query=prepare_query(text))] for text in questions]
+    return [[places[hit.id] for hit in hits] for hits in found]
 
 
 def _place(wanted: frozenset[int], ranking: Ranking) -> int | None:
