@@ -14,6 +14,13 @@ class Resolution(NamedTuple):
     is_external: bool = False
     is_missing: bool = False
 
+    @classmethod
+    def to(cls, found: str | None, path: str) -> "Resolution":
+        """Return the file found for an import in `path`. A file does not refer to itself."""
+        if found is None:
+            return MISSING
+        return cls((found,) if found != path else ())
+
 
 EXTERNAL = Resolution(is_external=True)
 MISSING = Resolution(is_missing=True)
@@ -54,6 +61,11 @@ class FileSet:
 def parent(path: str) -> str:
     """Return the folder of a path, "" at the top."""
     return path.rpartition("/")[0]
+
+
+def within(folder: str, name: str) -> str:
+    """Return the path of a name in a folder."""
+    return f"{folder}/{name}" if folder else name
 
 
 def join(folder: str, relative: str) -> str | None:

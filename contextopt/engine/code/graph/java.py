@@ -57,7 +57,7 @@ class JavaResolver:
         # A nested class or a static member belongs to its outer class.
         while name:
             if found := self._nearest(name, path):
-                return Resolution((found,) if found != path else ())
+                return Resolution.to(found, path)
             name = name.rpartition(".")[0]
         return MISSING if item.target.rpartition(".")[0] in self._packages else EXTERNAL
 

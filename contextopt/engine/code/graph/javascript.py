@@ -12,6 +12,7 @@ from contextopt.engine.code.graph.fileset import (
     ancestors,
     join,
     parent,
+    within,
 )
 from contextopt.engine.code.graph.grammars import Dialect, line, unquoted
 from contextopt.engine.code.graph.values import Import
@@ -74,7 +75,7 @@ class JavaScriptResolver:
         specifier = item.target.partition("?")[0]
         if specifier.startswith((".", "/")):
             base = join(parent(path), specifier)
-            return self._result(None if base is None else self._at(base), path)
+            return Resolution.to(None if base is None else self._at(base), path)
         return self._mapped(path, specifier) or self._from_workspace(path, specifier)
 
     def _mapped(self, path: str, specifier: str) -> Resolution | None:
@@ -92,10 +93,10 @@ class JavaScriptResolver:
             for target in targets:
                 place = join(base, target.replace("*", rest))
                 if place is not None and (found := self._at(place)):
-                    return self._result(found, path)
+                    return Resolution.to(found, path)
         place = join(base, specifier) if has_base else None
         if place is not None and (found := self._at(place)):
-            return self._result(found, path)
+            return Resolution.to(found, path)
         return MISSING if is_mapped else None
 
     def _from_workspace(self, path: str, specifier: str) -> Resolution:
@@ -107,11 +108,11 @@ class JavaScriptResolver:
         rest = "/".join(parts[size:])
         places = [join(folder, rest), join(folder, f"src/{rest}")] if rest else self._entries(folder)
         found = next((found for place in places if place is not None and (found := self._at(place))), None)
-        return self._result(found, path)
+        return Resolution.to(found, path)
 
     def _entries(self, folder: str) -> list[str | None]:
         """Return possible entry files of a package: source files before built ones."""
-        settings = self._fileset.files[f"{folder}/package.json" if folder else "package.json"].settings
+        settings = self._fileset.files[within(folder, "package.json")].settings
         named = [settings[key] for key in ("module", "main", "types") if key in settings]
         return [join(folder, place) for place in ("src/index", *named, "index", "src/main", "lib/index")]
 
@@ -126,20 +127,14 @@ class JavaScriptResolver:
         for extension in _EXTENSIONS:
             if base + extension in files:
                 return base + extension
-        index = f"{base}/index" if base else "index"
+        index = within(base, "index")
         return self._fileset.first(index + extension for extension in _EXTENSIONS)
-
-    @staticmethod
-    def _result(found: str | None, path: str) -> Resolution:
-        if found is None:
-            return MISSING
-        return Resolution((found,) if found != path else ())
 
     def _config(self, folder: str) -> tuple[str, dict[str, list[str]], bool] | None:
         """Return the nearest config's base folder, its patterns, and whether the base resolves modules."""
         if folder not in self._configs:
             path = self._fileset.first(
-                f"{above}/{name}" if above else name
+                within(above, name)
                 for above in ancestors(folder)
                 for name in ("tsconfig.json", "jsconfig.json", "tsconfig.base.json")
             )

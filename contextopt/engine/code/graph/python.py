@@ -78,7 +78,7 @@ class PythonResolver:
         return MISSING if any(self._at(root, top) for root in self._tops.get(top, ())) else EXTERNAL
 
     def _relative(self, path: str, item: Import) -> Resolution:
-        base = join(parent(path), "/".join([".."] * (item.level - 1)) or ".")
+        base = _base(path, item.level)
         if base is None:
             return MISSING
         own = self._module(path, item.target, base)
@@ -131,7 +131,7 @@ class PythonResolver:
             item = self._exported(module).get(name)
             if item is None:
                 break
-            base = join(parent(module), "/".join([".."] * (item.level - 1)) or ".") if item.level else None
+            base = _base(module, item.level) if item.level else None
             if item.level and base is None:
                 break
             dotted = f"{item.target}.{name}" if item.target else name
@@ -170,3 +170,8 @@ class PythonResolver:
                         top = path[len(root) + 1 if root else 0 :].partition("/")[0]
                         tops.setdefault(top.partition(".")[0], set()).add(root)
         return {top: frozenset(roots) for top, roots in tops.items()}
+
+
+def _base(path: str, level: int) -> str | None:
+    """Return the folder where a relative import with this many dots starts; None outside the repository."""
+    return join(parent(path), "../" * (level - 1))

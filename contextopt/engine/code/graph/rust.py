@@ -13,6 +13,7 @@ from contextopt.engine.code.graph.fileset import (
     ancestors,
     join,
     parent,
+    within,
 )
 from contextopt.engine.code.graph.grammars import Dialect, line, text
 from contextopt.engine.code.graph.values import Import
@@ -124,7 +125,7 @@ class RustResolver:
         else:
             # A file in tests/, examples/ or src/bin/ is its own crate, with its modules next to it.
             candidates = [
-                _in(folder, f"{item.target}{ending}")
+                within(folder, f"{item.target}{ending}")
                 for folder in (_module_folder(path), parent(path))
                 for ending in (".rs", "/mod.rs")
             ]
@@ -149,22 +150,20 @@ class RustResolver:
     def _down(self, folder: str, parts: list[str], path: str) -> Resolution:
         """Return the longest prefix of the parts that is a module file, or else the folder's own module."""
         for size in range(len(parts), 0, -1):
-            stem = _in(folder, "/".join(parts[:size]))
+            stem = within(folder, "/".join(parts[:size]))
             if found := self._fileset.first((f"{stem}.rs", f"{stem}/mod.rs")):
-                return Resolution((found,) if found != path else ())
+                return Resolution.to(found, path)
         own = self._fileset.first(
-            (f"{folder}/mod.rs", f"{folder}.rs", _in(folder, "lib.rs"), _in(folder, "main.rs"))
+            (f"{folder}/mod.rs", f"{folder}.rs", within(folder, "lib.rs"), within(folder, "main.rs"))
         )
-        if own is None:
-            return MISSING
-        return Resolution((own,) if own != path else ())
+        return Resolution.to(own, path)
 
     def _crate_folder(self, path: str) -> str:
         for folder in ancestors(parent(path)):
-            if self._fileset.first((_in(folder, "lib.rs"), _in(folder, "main.rs"))):
+            if self._fileset.first((within(folder, "lib.rs"), within(folder, "main.rs"))):
                 return folder
-            if _in(folder, "Cargo.toml") in self._fileset.files:
-                return _in(folder, "src")
+            if within(folder, "Cargo.toml") in self._fileset.files:
+                return within(folder, "src")
         return parent(path)
 
     def _entry(self, folder: str, named: str | None) -> str | None:
@@ -180,8 +179,4 @@ def _module_folder(path: str) -> str:
     """Return the folder of a file's child modules."""
     folder, _, name = path.rpartition("/")
     stem = name.removesuffix(".rs")
-    return folder if stem in ("mod", "lib", "main") else _in(folder, stem)
-
-
-def _in(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
+    return folder if stem in ("mod", "lib", "main") else within(folder, stem)
