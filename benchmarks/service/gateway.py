@@ -53,12 +53,14 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The running process, its port and the upstream's, and the space of the prompts."""
+    """The running process, its port and the upstream's, and the space, key and questions of the prompts."""
 
     port: int
     upstream_port: int
     process: psutil.Process
     space: Space
+    key: str
+    questions: list[str]
 
     def memory_mb(self) -> float:
         """Return the memory of all its processes. Pages shared by forking count once."""
@@ -76,7 +78,7 @@ class Gateway:
 
 
 @contextlib.contextmanager
-def _serving(space: Space) -> Iterator[Gateway]:
+def _serving(space: Space, key: str, questions: list[str]) -> Iterator[Gateway]:
     """Run the gateway, and stop it afterwards."""
     port, upstream_port = free_port(), free_port()
     base = f"http://127.0.0.1:{upstream_port}"
@@ -86,7 +88,7 @@ def _serving(space: Space) -> Iterator[Gateway]:
         running = start(command, Path(folder) / "gateway.log", environment)
         try:
             wait_for(port, running)
-            yield Gateway(port, upstream_port, psutil.Process(running.pid), space)
+            yield Gateway(port, upstream_port, psutil.Process(running.pid), space, key, questions)
         finally:
             stop([running])
 
@@ -97,15 +99,15 @@ def measure_gateway(team: Team, *, records: int, requests: int, seconds: float) 
         team=team, name="gateway", scope=Scope.WRITE, space_ids=[space.pk]
     )
     try:
-        with _serving(space) as gateway:
+        with _serving(space, secret, questions) as gateway:
             figures = [
-                *_varied(gateway, secret, questions, requests),
-                *_streams(gateway, secret, questions, seconds),
-                *_many(gateway, secret, questions),
+                *_varied(gateway, requests),
+                *_streams(gateway, seconds),
+                *_many(gateway),
             ]
         GatewayPolicy.objects.create(space=space, mode="insert")
-        with _serving(space) as gateway:
-            figures += _inserts(gateway, secret, questions, seconds)
+        with _serving(space, secret, questions) as gateway:
+            figures += _inserts(gateway, seconds)
             logged = gateway.logged()
     finally:
         ApiKey.objects.filter(team=team, name="gateway").delete()
@@ -126,12 +128,12 @@ def _space(team: Team, records: int) -> tuple[Space, list[str]]:
     return space, [" ".join(rng.sample(text.split(), QUESTION_WORDS)) for text in notes]
 
 
-def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) -> list[Figure]:
+def _varied(gateway: Gateway, requests: int) -> list[Figure]:
     cold = gateway.memory_mb()
     say(f"{requests:,} varied requests")
-    _run(_plan(gateway, secret, questions, "varied", max(WARM_REQUESTS, requests // WARM_SHARE)))
+    _run(_plan(gateway, "varied", max(WARM_REQUESTS, requests // WARM_SHARE)))
     before, memory = gateway.logged(), gateway.memory_mb()
-    outcome = _run(_plan(gateway, secret, questions, "varied", requests))
+    outcome = _run(_plan(gateway, "varied", requests))
     logged = gateway.logged() - before
     growth = gateway.memory_mb() - memory
     changed = outcome.changed_bytes
@@ -152,10 +154,10 @@ def _varied(gateway: Gateway, secret: str, questions: list[str], requests: int) 
     ]
 
 
-def _streams(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> list[Figure]:
+def _streams(gateway: Gateway, seconds: float) -> list[Figure]:
     say(f"{OPEN_STREAMS} streams, directly and audited")
     gateway.logged()
-    plan = _paced(gateway, secret, questions, seconds)
+    plan = _paced(gateway, seconds)
     direct = _run(replace(plan, port=gateway.upstream_port))
     outcome = _run(plan)
     sample = Sample(tuple(outcome.added_ms))
@@ -166,10 +168,10 @@ def _streams(gateway: Gateway, secret: str, questions: list[str], seconds: float
     ]
 
 
-def _inserts(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> list[Figure]:
+def _inserts(gateway: Gateway, seconds: float) -> list[Figure]:
     say(f"{OPEN_STREAMS} streams, insert")
-    _run(_plan(gateway, secret, questions, "varied", 50))
-    outcome = _run(_paced(gateway, secret, questions, seconds))
+    _run(_plan(gateway, "varied", 50))
+    outcome = _run(_paced(gateway, seconds))
     sample = Sample(tuple(outcome.added_ms))
     share = outcome.statuses.get("inserted", 0) / len(sample.values)
     bar = at_most(BAR_INSERT_MS, sample.p95, f"p95 ≤ {BAR_INSERT_MS:g} ms")
@@ -182,17 +184,9 @@ def _inserts(gateway: Gateway, secret: str, questions: list[str], seconds: float
     ]
 
 
-def _many(gateway: Gateway, secret: str, questions: list[str]) -> list[Figure]:
+def _many(gateway: Gateway) -> list[Figure]:
     say(f"{MANY_STREAMS} streams at once")
-    plan = _plan(
-        gateway,
-        secret,
-        questions,
-        "streams",
-        MANY_STREAMS,
-        per_second=STARTS_PER_SECOND * 2,
-        stream_seconds=8.0,
-    )
+    plan = _plan(gateway, "streams", MANY_STREAMS, per_second=STARTS_PER_SECOND * 2, stream_seconds=8.0)
     outcome = _run(plan)
     complete = len(outcome.added_ms) - outcome.changed_bytes
     bar = at_least(MANY_STREAMS, complete, "all")
@@ -200,9 +194,9 @@ def _many(gateway: Gateway, secret: str, questions: list[str]) -> list[Figure]:
     return [Figure(what, "streams", MANY_STREAMS, complete, bar=bar)]
 
 
-def _paced(gateway: Gateway, secret: str, questions: list[str], seconds: float) -> PromptPlan:
+def _paced(gateway: Gateway, seconds: float) -> PromptPlan:
     return _plan(
-        gateway, secret, questions, "streams", round(STARTS_PER_SECOND * seconds),
+        gateway, "streams", round(STARTS_PER_SECOND * seconds),
         per_second=STARTS_PER_SECOND, stream_seconds=OPEN_STREAMS / STARTS_PER_SECOND,
     )  # fmt: skip
 
@@ -213,8 +207,6 @@ def _load(outcome: PromptOutcome) -> str:
 
 def _plan(
     gateway: Gateway,
-    secret: str,
-    questions: list[str],
     mode: str,
     requests: int,
     *,
@@ -222,7 +214,8 @@ def _plan(
     stream_seconds: float = 0.0,
 ) -> PromptPlan:
     return PromptPlan(
-        mode=mode, port=gateway.port, upstream_port=gateway.upstream_port, key=secret, questions=questions,
+        mode=mode, port=gateway.port, upstream_port=gateway.upstream_port, key=gateway.key,
+        questions=gateway.questions,
         requests=requests, per_second=per_second, stream_seconds=stream_seconds,
     )  # fmt: skip
 
