@@ -2,13 +2,13 @@
 
 import itertools
 import re
-import subprocess
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.agents.filecases import git
 from benchmarks.agents.patches import apply_change
 from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
 from contextopt.engine import get_tokenizer
@@ -150,27 +150,16 @@ def _text(path: str, content: bytes) -> dict[str, str]:
 
 
 def _git_changes(checkout: Path) -> Iterator[Change]:
-    log = _git(
-        checkout,
-        "log",
-        "--no-merges",
-        "--diff-filter=M",
-        "--raw",
-        "--no-abbrev",
-        "--no-renames",
-        "--format=",
-        "-z",
-    )
+    log = git(
+        checkout, "log", "--no-merges", "--diff-filter=M", "--raw", "--no-abbrev", "--no-renames",
+        "--format=", "-z",
+    )  # fmt: skip
     fields = log.split(b"\0")
     for header, path in zip(fields[::2], fields[1::2], strict=False):
         _, _, old, new, _ = header.decode().strip().lstrip(":").split(" ")
-        texts = [_text("", _git(checkout, "cat-file", "blob", blob)) for blob in (old, new)]
+        texts = [_text("", git(checkout, "cat-file", "blob", blob)) for blob in (old, new)]
         if all(texts) and not _GENERATED.search(path.decode(errors="replace")):
             yield Change(path.decode(errors="replace"), texts[0][""], texts[1][""])
-
-
-def _git(checkout: Path, *arguments: str) -> bytes:
-    return subprocess.run(["git", "-C", str(checkout), *arguments], capture_output=True, check=True).stdout
 
 
 def _pathological() -> Iterator[Figure]:

@@ -242,7 +242,7 @@ def _members(tar: tarfile.TarFile, strip: int) -> dict[str, bytes]:
 
 
 def _tree(repository: Path, commit: str) -> dict[str, bytes]:
-    archive = _git(repository, "archive", "--format=tar", commit)
+    archive = git(repository, "archive", "--format=tar", commit)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         return _members(tar, strip=0)
 
@@ -250,7 +250,7 @@ def _tree(repository: Path, commit: str) -> dict[str, bytes]:
 def _log(repository: Path) -> Iterator[dict[str, Any]]:
     """Yield the commits, oldest first, except merges and the first one."""
     form = f"--format={_SEPARATOR}%H%n%cI%n%s%n%b%x1f"
-    text = _git(repository, "log", "--no-merges", "--reverse", "--numstat", "--no-renames", form).decode(
+    text = git(repository, "log", "--no-merges", "--reverse", "--numstat", "--no-renames", form).decode(
         "utf-8", "replace"
     )
     for entry in text.split(_SEPARATOR)[2:]:
@@ -261,6 +261,7 @@ def _log(repository: Path) -> Iterator[dict[str, Any]]:
         yield {"sha": sha, "date": date, "subject": subject, "body": body, "files": files}
 
 
-def _git(repository: Path, *arguments: str) -> bytes:
+def git(repository: Path, *arguments: str) -> bytes:
+    """Return the output of a git command."""
     command = ["git", "-C", str(repository), "-c", "core.quotepath=off", *arguments]
     return subprocess.run(command, check=True, capture_output=True).stdout
