@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 
 SPREAD_DAYS = 90
-# Every so many-th record is deleted.
+# One record in this many is deleted.
 DELETED_EVERY = 200
 # Pinned records per space.
 PINNED = 2

@@ -20,10 +20,12 @@ from contextopt.models import AssemblyPayload, EmbeddingFill, EmbeddingModel, Re
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.indexes import build_index
-from contextopt.spaces.inputs import SpaceIn
+from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.records import upsert_records
 from contextopt.spaces.spaces import create_space, delete_space
 
 COPY_ROWS = 20_000
+IMPORTED_ROWS = 1_000
 ENCODING = "cl100k_base"
 WINDOW_DAYS = 14
 SETTLE_SECONDS = 120.0
@@ -68,6 +70,20 @@ def generated_space(team: Team, size: int) -> Filled:
         fill(space, generate(size, seed=size, until=datetime.now(UTC)))
         say(f"{size:,} records written in {time.monotonic() - started:.0f} s")
     return measured(space)
+
+
+def new_space(team: Team, data: SpaceIn) -> Space:
+    """Create a space, in place of one that an interrupted run has left."""
+    Space.objects.filter(team=team, slug=data.slug).delete()
+    return create_space(team=team, data=data, actor="benchmarks")
+
+
+def space_of(team: Team, slug: str, name: str, rows: Iterable[RecordIn]) -> Space:
+    """Create a space with these records."""
+    space = new_space(team, SpaceIn(slug=slug.lower(), name=name))
+    for batch in batched(rows, IMPORTED_ROWS, strict=False):
+        upsert_records(space=space, rows=batch, actor="benchmarks")
+    return space
 
 
 def describe_space(slug: str) -> SpaceIn:

@@ -43,7 +43,7 @@ _VERB = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-zÆØÅæøå']{2,}")
-_PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
+PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def read_windows(path: Path, *, with_paths: bool = True) -> Iterator[Window]:
     records = [json.loads(line) for line in lines]
     for start in range(0, len(records) - WINDOW + 1, WINDOW):
         texts = [f"{each['title']}\n\n{each['notes']}".strip() for each in records[start : start + WINDOW]]
-        yield Window.of(texts if with_paths else [_PATH_LIST.sub("", text) for text in texts])
+        yield Window.of(texts if with_paths else [PATH_LIST.sub("", text) for text in texts])
 
 
 def talk_windows(path: Path) -> Iterator[Window]:

@@ -10,24 +10,24 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import batched, islice
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
 from django.test import override_settings
 
+from benchmarks.agents.briefmaterial import PATH_LIST
 from benchmarks.figures import Figure, Section
 from benchmarks.retrieval.dialogues import Dialogue, load_dialogues
 from benchmarks.retrieval.recall import row_of, use_model
 from benchmarks.retrieval.recallrivals import Ranking, load_rivals
-from benchmarks.spaces import say
+from benchmarks.spaces import say, space_of
 from contextopt.models import Record, Space, Team
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.hybrid import Method, SearchFilters, Target, prepare_query, search_all
-from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.spaces import delete_space
 
 SETTINGS = ("wordllama", "minilm")
 RECORDS = 2_000
@@ -44,8 +44,6 @@ OURS: dict[str, Method] = {"Contextopt": "rrf", "Contextopt, weighted sum": "wei
 # Most shorter words are articles and prepositions.
 _WORD = re.compile(r"[^\W_][\w.]{2,}\w")
 _VERSION = re.compile(r"(?<![\w.])\d+(?:\.\d+)+(?![\w.])")
-# Lists of files are left out, since people do not remember them as prose.
-_PATH_LIST = re.compile(r"\n*^Files: .*", re.MULTILINE | re.DOTALL)
 _CONDITIONS = (
     "Mean reciprocal rank: 1 if the record is found first, ½ if second, 0 beyond the twentieth. A question "
     "has three words of a title, five of the notes, two of one and three of the other, or two of a title "
@@ -84,7 +82,7 @@ def measure_finding(team: Team, files: Sequence[Path], dialogues: Sequence[Path]
     collections = [read_collection(path) for path in files]
     for path in dialogues:
         collections += map(read_dialogue, load_dialogues(path))
-    spaces = [_import(team, collection) for collection in collections]
+    spaces = [space_of(team, f"finding-{each.name}", each.name, each.rows) for each in collections]
     figures: list[Figure] = []
     notes = [_CONDITIONS, _OTHERS]
     for setting in SETTINGS:
@@ -134,7 +132,8 @@ def make_questions(rows: Sequence[RecordIn]) -> Iterator[Question]:
 
 def _ask(kind: str, row: RecordIn, rng: random.Random) -> str:
     """Return a question of the kind about the record, or "" if it has too few words."""
-    title, notes = _words(row.title), _words(_PATH_LIST.sub("", row.notes))
+    # Lists of files are left out, since people do not remember them as prose.
+    title, notes = _words(row.title), _words(PATH_LIST.sub("", row.notes))
     versions = _VERSION.findall(row.title)
     wanted = {
         "title": [(title, 3)],
@@ -150,15 +149,6 @@ def _ask(kind: str, row: RecordIn, rng: random.Random) -> str:
 
 def _words(text: str) -> list[str]:
     return list(dict.fromkeys(_WORD.findall(_VERSION.sub(" ", text))))
-
-
-def _import(team: Team, collection: Collection) -> Space:
-    slug = f"finding-{collection.name.lower()}"
-    Space.objects.filter(team=team, slug=slug).delete()
-    space = create_space(team=team, data=SpaceIn(slug=slug, name=collection.name), actor="benchmarks")
-    for rows in batched(collection.rows, 1_000, strict=False):
-        upsert_records(space=space, rows=rows, actor="benchmarks")
-    return space
 
 
 type Places = dict[tuple[str, str], list[int | None]]

@@ -11,15 +11,13 @@ from benchmarks.figures import Bar, Figure, Section, at_least, at_most
 from benchmarks.retrieval.dialogues import Dialogue, Question, load_dialogues
 from benchmarks.retrieval.evidence import Context, measure_context
 from benchmarks.retrieval.recall import row_of, use_model
-from benchmarks.spaces import say
+from benchmarks.spaces import say, space_of
 from contextopt.assemblies.placement.rehearsal import Outcome, Rehearsal, load_rehearsal, rehearse
 from contextopt.assemblies.placement.scripts import QuestionIn, Script
 from contextopt.engine.placement.choice import AUTO, SYSTEM
 from contextopt.engine.placement.prices import CachePrices
-from contextopt.models import Space, Team
-from contextopt.spaces.inputs import SpaceIn
-from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.models import Team
+from contextopt.spaces.spaces import delete_space
 
 CONTEXT_TOKENS = 2_000
 TURNS = (5, 15)
@@ -90,11 +88,8 @@ def measure_placement(team: Team, paths: Sequence[Path]) -> Section:
 
 def _load(team: Team, dialogue: Dialogue) -> Rehearsal:
     """Load the candidates of every question from a temporary space."""
-    slug = f"placement-{dialogue.name.lower()}"
-    Space.objects.filter(team=team, slug=slug).delete()
-    space = create_space(team=team, data=SpaceIn(slug=slug, name=dialogue.name), actor="benchmarks")
-    rows = tuple(row_of(turn) for turn in dialogue.turns)
-    upsert_records(space=space, rows=list(rows), actor="benchmarks")
+    rows = tuple(map(row_of, dialogue.turns))
+    space = space_of(team, f"placement-{dialogue.name}", dialogue.name, rows)
     use_model([space])
     questions = tuple(
         QuestionIn(query=question.text, answer=question.answer, expected=sorted(question.evidence))

@@ -19,7 +19,7 @@ from benchmarks.retrieval.dialogues import TURN_TYPE, Dialogue, Turn, load_dialo
 from benchmarks.retrieval.evidence import Context, Measured, measure_context
 from benchmarks.retrieval.recallrivals import fill_room, load_rivals
 from benchmarks.service.recount import Recount
-from benchmarks.spaces import ENCODING, say
+from benchmarks.spaces import ENCODING, say, space_of
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
@@ -31,9 +31,8 @@ from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
-from contextopt.spaces.inputs import RecordIn, SpaceIn
-from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.spaces import delete_space
 
 BUNDLED = "wordllama"
 OURS = "Contextopt, stage 5"
@@ -151,11 +150,12 @@ class _Spaces(NamedTuple):
     @classmethod
     def of(cls, team: Team, dialogue: Dialogue) -> "_Spaces":
         rows = [row_of(turn) for turn in dialogue.turns]
-        placed = _import(team, dialogue, "placed", rows)
+        slug = f"dialogue-{dialogue.name}"
+        placed = space_of(team, f"{slug}-placed", dialogue.name, rows)
         if not _kind(dialogue).has_topics:
             return cls(placed, None)
         unplaced = [row.model_copy(update={"position": None}) for row in rows]
-        return cls(placed, _import(team, dialogue, "unplaced", unplaced))
+        return cls(placed, space_of(team, f"{slug}-unplaced", dialogue.name, unplaced))
 
     @property
     def all(self) -> list[Space]:
@@ -164,14 +164,6 @@ class _Spaces(NamedTuple):
 
 def _kind(dialogue: Dialogue) -> Kind:
     return next(kind for kind in KINDS if dialogue.name.startswith(kind.prefix))
-
-
-def _import(team: Team, dialogue: Dialogue, form: str, rows: Sequence[RecordIn]) -> Space:
-    slug = f"dialogue-{dialogue.name.lower()}-{form}"
-    Space.objects.filter(team=team, slug=slug).delete()
-    space = create_space(team=team, data=SpaceIn(slug=slug, name=dialogue.name), actor="benchmarks")
-    upsert_records(space=space, rows=rows, actor="benchmarks")
-    return space
 
 
 def row_of(turn: Turn) -> RecordIn:
@@ -223,8 +215,7 @@ def _ask_ours(run: _Run, results: Results, dialogue: Dialogue, spaces: _Spaces) 
                 **changes,
             )
             result = assemble_space(team_id=space.team_id, request=request, actor="benchmarks")
-            certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
-            run.recount.check(result.text, budget=budget, certificate=certificate)
+            run.recount.check(result.text, budget=budget, certificate=result.certificate.to_json())
             results[name, budget].append(measure_context(dialogue, question, _context_of(result), budget))
 
 

@@ -18,15 +18,16 @@ from benchmarks.spaces import (
     describe_space,
     fill,
     measured,
+    new_space,
     settle,
 )
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.models import Record, Space, Team
+from contextopt.models import Record, Team
 from contextopt.search import registry
 from contextopt.search.hybrid import SearchFilters, prepare_query, search
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.spaces.spaces import delete_space
 
 BUDGET_TOKENS = 2_000
 QUESTION_WORDS = 6
@@ -85,8 +86,7 @@ def measure_search(team: Team, sizes: Sequence[int], *, rounds: int, recount: Re
 def _prepare(team: Team, size: int, count: int) -> _Asked:
     """Fill a space with records in varied words, embed and count them, and generate questions."""
     slug = f"varied-{size}"
-    Space.objects.filter(team=team, slug=slug).delete()
-    space = create_space(team=team, data=describe_space(slug), actor="benchmarks")
+    space = new_space(team, describe_space(slug))
     fill(space, generate_varied(size, seed=size, until=datetime.now(UTC)))
     use_model([space])
     rng = random.Random(size)
@@ -117,8 +117,7 @@ def _assemble(filled: Filled, request: AssemblyIn) -> AssemblyResult:
 
 
 def _check(result: AssemblyResult, recount: Recount) -> None:
-    certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
-    recount.check(result.text, budget=BUDGET_TOKENS, certificate=certificate)
+    recount.check(result.text, budget=BUDGET_TOKENS, certificate=result.certificate.to_json())
 
 
 def _search(filled: Filled, question: str) -> None:

@@ -6,14 +6,12 @@ from pathlib import Path
 from benchmarks.figures import Figure, Section, at_least
 from benchmarks.retrieval.dialogues import Dialogue, load_dialogues
 from benchmarks.retrieval.recall import row_of, use_model
-from benchmarks.spaces import say
+from benchmarks.spaces import say, space_of
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.engine.quality.usage import estimate_use
-from contextopt.models import Space, Team
-from contextopt.spaces.inputs import SpaceIn
-from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.models import Team
+from contextopt.spaces.spaces import delete_space
 
 BUDGET_TOKENS = 2_000
 MIN_RATIO = 2.0
@@ -53,14 +51,11 @@ def measure_use(team: Team, paths: Sequence[Path]) -> Section:
 
 
 def _mark(team: Team, dialogue: Dialogue, marks: _Marks) -> None:
-    slug = f"used-{dialogue.name.lower()}"
-    Space.objects.filter(team=team, slug=slug).delete()
-    space = create_space(team=team, data=SpaceIn(slug=slug, name=dialogue.name), actor="benchmarks")
-    upsert_records(space=space, rows=[row_of(turn) for turn in dialogue.turns], actor="benchmarks")
+    space = space_of(team, f"used-{dialogue.name}", dialogue.name, map(row_of, dialogue.turns))
     use_model([space])
     for asked in dialogue.questions:
         request = AssemblyIn(
-            space=slug, query=asked.text, as_of=dialogue.ended_at, context_tokens=BUDGET_TOKENS
+            space=space.slug, query=asked.text, as_of=dialogue.ended_at, context_tokens=BUDGET_TOKENS
         )
         result = assemble_space(team_id=team.pk, request=request, actor="benchmarks", store=False)
         names = {entry.id: entry.external_id for entry in result.ledger}

@@ -106,8 +106,7 @@ def _assemble(
         team_id=filled.space.team_id, request=request, actor="benchmarks", store=is_stored
     )
     took_ms = (perf_counter() - started) * 1_000
-    certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
-    run.recount.check(result.text, budget=BUDGET_TOKENS, certificate=certificate)
+    run.recount.check(result.text, budget=BUDGET_TOKENS, certificate=result.certificate.to_json())
     if is_counted:
         run.times[STORED if is_stored else PREVIEW, filled.records].append(took_ms)
     return result

@@ -73,8 +73,7 @@ def _assemble_once(space: Space, rng: random.Random, recount: Recount) -> str:
         result = assemble_space(team_id=space.team_id, request=request, actor="benchmarks")
     except BudgetExceeded:
         return "refused"
-    certificate = {"tokens": result.certificate.tokens, "sha256": result.certificate.sha256}
-    recount.check(result.text, budget=_budget_of(request, result), certificate=certificate)
+    recount.check(result.text, budget=_budget_of(request, result), certificate=result.certificate.to_json())
     return "assembled"
 
 

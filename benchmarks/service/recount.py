@@ -1,7 +1,7 @@
 """Checks budgets: counts the returned texts again with tiktoken itself, and relies on no stored figure."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -30,7 +30,7 @@ class Recount:
     violations: int = 0
     examples: list[str] = field(default_factory=list)
 
-    def check(self, text: str, *, budget: int, certificate: dict[str, Any]) -> None:
+    def check(self, text: str, *, budget: int, certificate: Mapping[str, Any]) -> None:
         """Count a violation if the text exceeds the budget or does not match its certificate."""
         self.checked += 1
         tokens = count_tokens(text)

@@ -17,7 +17,7 @@ from django.db.models.functions import Length
 from benchmarks.corpus import Generated, generate_varied
 from benchmarks.figures import Figure, Sample, Section, at_most
 from benchmarks.retrieval.recall import use_model
-from benchmarks.spaces import describe_space, fill, say
+from benchmarks.spaces import describe_space, fill, new_space, say
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.replay.inputs import ReplayIn
@@ -27,7 +27,7 @@ from contextopt.models import Assembly, AssemblyPayload, Record, Space, Team
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SettingsIn, SpacePatch
 from contextopt.spaces.records import delete_record, restore_record, update_record, upsert_records
 from contextopt.spaces.recordviews import view_record
-from contextopt.spaces.spaces import create_space, delete_space, update_space
+from contextopt.spaces.spaces import delete_space, update_space
 
 SLUG = "replayed"
 STAGES = (2, 3, 4, 5, 5)
@@ -114,8 +114,7 @@ class _Writer:
 
 
 def measure_replays(team: Team, *, records: int, assemblies: int) -> Section:
-    Space.objects.filter(team=team, slug=SLUG).delete()
-    space = create_space(team=team, data=describe_space(SLUG), actor="benchmarks")
+    space = new_space(team, describe_space(SLUG))
     fill(space, generate_varied(records, seed=SEED, until=datetime.now(UTC)))
     use_model([space])
     made, writer = _assemble_among_changes(space, assemblies)

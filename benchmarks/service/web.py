@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import batched
 
 from benchmarks.corpus import generate
-from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
+from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.service.contenders import BUDGET_TOKENS
 from benchmarks.service.load import Outcome, Plan
 from benchmarks.service.recount import Recount
@@ -106,7 +106,7 @@ def _closed_figures(outcome: Outcome) -> list[Figure]:
 def _paced_figures(outcome: Outcome) -> list[Figure]:
     sample = Sample(tuple(outcome.took_ms))
     what = f"{PACED_PER_SECOND:g} a second, evenly: time from the intended send"
-    bar: Bar = at_most(BAR_PACED_P95_MS, sample.p95, f"p95 ≤ {BAR_PACED_P95_MS:g} ms")
+    bar = at_most(BAR_PACED_P95_MS, sample.p95, f"p95 ≤ {BAR_PACED_P95_MS:g} ms")
     return [Figure.of(what, sample, bar=bar)]
 
 
