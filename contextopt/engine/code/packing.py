@@ -113,10 +113,7 @@ class Packed:
 
 class _Section(NamedTuple):
     text: str
-    mode: str
-    tokens: int
-    spans: tuple[tuple[int, int], ...] = ()
-    heads: tuple[int, ...] = ()
+    file: PackedFile
 
 
 def pack(
@@ -156,7 +153,7 @@ def pack(
         carried -= candidate.tokens
     if policy.uses_leftover:
         _widen(shown, left)
-    sections = [(one.path, one.section) for one in shown if one.section]
+    sections = [one.section for one in shown if one.section]
     return _checked(sections, rest[: policy.most_paths], budget, tokenizer)
 
 
@@ -170,20 +167,15 @@ def _widen(shown: Sequence["_Candidate"], left: int) -> None:
         left -= candidate.tokens - before
 
 
-def _checked(
-    shown: list[tuple[str, _Section]], rest: Sequence[str], budget: int, tokenizer: Tokenizer
-) -> Packed:
+def _checked(shown: list[_Section], rest: Sequence[str], budget: int, tokenizer: Tokenizer) -> Packed:
     """Join the sections and count the whole. If it exceeds the budget, remove sections from the end."""
-    body = "".join(section.text for _, section in shown)
-    tokens = tokenizer.count(body)
-    while shown and tokens > budget:
-        shown.pop()
-        body = "".join(section.text for _, section in shown)
+    while True:
+        body = "".join(section.text for section in shown)
         tokens = tokenizer.count(body)
-    files = [
-        PackedFile(path, section.mode, section.tokens, section.spans, section.heads)
-        for path, section in shown
-    ]
+        if not shown or tokens <= budget:
+            break
+        shown.pop()
+    files = [section.file for section in shown]
     named = len(rest)
     while named:
         listed = OTHERS_HEADER + "\n" + "".join(f"{flatten(path)}\n" for path in rest[:named])
@@ -209,14 +201,14 @@ class _Candidate:
 
     @property
     def tokens(self) -> int:
-        return self.section.tokens if self.section else 0
+        return self.section.file.tokens if self.section else 0
 
     def fit(self, allowance: int) -> bool:
         """Show the file as fully as fits, if that is more than before. Return whether it is shown at all."""
-        if self.source.parsed.skipped or allowance <= 0 or (self.section and self.section.mode == FULL):
+        if self.source.parsed.skipped or allowance <= 0 or (self.section and self.section.file.mode == FULL):
             return self.section is not None
         found = self._whole(allowance) or self._partial(allowance)
-        if found is not None and found.tokens > self.tokens:
+        if found is not None and found.file.tokens > self.tokens:
             self.section = found
         return self.section is not None
 
@@ -229,7 +221,7 @@ class _Candidate:
         tokens = self._cost(whole, allowance)
         if tokens > allowance:
             return None
-        return _Section(whole, FULL, tokens, ((1, text.count("\n") + 1),))
+        return _Section(whole, PackedFile(self.path, FULL, tokens, ((1, text.count("\n") + 1),)))
 
     def _partial(self, allowance: int) -> _Section | None:
         lines = self.source.text.rstrip().split("\n")
@@ -294,7 +286,8 @@ def _rendered(
         last = max(heads or chosen)
         return _rendered(path, lines, units, chosen - {last}, heads - {last}, allowance, tokenizer)
     spans = tuple((units[number].start, units[number].end) for number in sorted(chosen))
-    return _Section(text, mode, tokens, spans, tuple(units[number].start for number in sorted(heads)))
+    starts = tuple(units[number].start for number in sorted(heads))
+    return _Section(text, PackedFile(path, mode, tokens, spans, starts))
 
 
 def _hunk(lines: Sequence[str], unit: Unit) -> str:
