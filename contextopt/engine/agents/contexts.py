@@ -31,9 +31,9 @@ FIELDS = ("tree", "tree_paths", "package_manifest", "files", "memories", "docs",
 _ITEM_FIELDS = ("memories", "docs", "tools")
 _TEXT_FIELDS = ("tree", "package_manifest", "task")
 _HEADINGS = {
+    "package_manifest": "Package manifest",
     "tree": "Tree",
     "tree_paths": "Paths",
-    "package_manifest": "Package manifest",
     "files": "Files",
     "memories": "Memories",
     "docs": "Docs",
@@ -165,9 +165,9 @@ def cut_item(item: Item, body: str) -> Item | None:
 
 
 def _render_sections(context: AgentContext) -> Iterator[str]:
-    for name in ("package_manifest", "tree", "tree_paths", "files", "memories", "docs", "tools"):
+    for name, heading in _HEADINGS.items():
         if value := getattr(context, name):
-            yield f"## {_HEADINGS[name]}\n{_render_field(value)}"
+            yield f"## {heading}\n{_render_field(value)}"
 
 
 def _render_field(value: str | tuple[ContextFile | Item, ...]) -> str:

@@ -57,21 +57,18 @@ class PhaseProfile:
         return cls(values["phase"], values["budget_tokens"], tuple(kept) if isinstance(kept, list) else kept)
 
 
-def _profile(phase: str, budget_tokens: int, *fields: str) -> tuple[str, PhaseProfile]:
-    return phase, PhaseProfile(phase, budget_tokens, fields)
-
-
 DEFAULT_PROFILES: Mapping[str, PhaseProfile] = MappingProxyType(
-    dict(
-        [
-            _profile("confidence", 3_000, "tree", "tree_paths", "package_manifest"),
-            _profile("planning", 20_000, *FIELDS),
-            _profile("building", 50_000, "files", "package_manifest"),
-            _profile("diagnosis", 5_000, "memories"),
-            _profile("reviewing", 12_000, "memories"),
-            _profile("completing", 2_000),
-        ]
-    )
+    {
+        profile.phase: profile
+        for profile in (
+            PhaseProfile("confidence", 3_000, ("tree", "tree_paths", "package_manifest")),
+            PhaseProfile("planning", 20_000, FIELDS),
+            PhaseProfile("building", 50_000, ("files", "package_manifest")),
+            PhaseProfile("diagnosis", 5_000, ("memories",)),
+            PhaseProfile("reviewing", 12_000, ("memories",)),
+            PhaseProfile("completing", 2_000, ()),
+        )
+    }
 )
 
 
