@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from contextopt.engine.agents.composition import raise_budget
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, Item
-from contextopt.engine.agents.shares import SECTION_WEIGHTS, share_out
+from contextopt.engine.agents.shares import share_out
 from contextopt.engine.agents.steps import Candidates, LeftOut, Step
 from contextopt.engine.prompts.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, ContextWarning
 from contextopt.models import StandingDocument
@@ -162,7 +162,7 @@ def _share(asked: Asked, fields: _Fields, kept: set[str], room: int, name: str) 
     if name != "files" and asked.repository is not None:
         open_fields |= {"files"} & kept
     wants |= dict.fromkeys(open_fields & kept, room)
-    return share_out(room, wants, SECTION_WEIGHTS)[name]
+    return share_out(room, wants)[name]
 
 
 def _own_name(field: str, place: int, item: ContextFile | Item) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.deltas import ChangedFile
 from contextopt.engine.agents.phases import PhaseProfile
-from contextopt.engine.agents.shares import SECTION_WEIGHTS, share_out
+from contextopt.engine.agents.shares import share_out
 from contextopt.engine.agents.steps import (
     CUT,
     HINT,
@@ -161,7 +161,7 @@ def _with_standing(step: Step, documents: tuple[StandingDocument, ...]) -> Step:
 def _shared_out(context: AgentContext, fields: Sequence[str], room: int, counter: Counter) -> AgentContext:
     """Return the context with each field within its share."""
     wants = {name: counter.count(context.keeping([name])) for name in fields if items_of(context, name)}
-    shares = share_out(room, wants, SECTION_WEIGHTS)
+    shares = share_out(room, wants)
     kept = {name: _within(context.keeping([name]), name, shares[name], counter) for name in wants}
     return replace(context.keeping([]), **{name: getattr(part, name) for name, part in kept.items()})
 

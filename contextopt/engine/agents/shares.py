@@ -8,7 +8,7 @@ SECTION_WEIGHTS: Mapping[str, int] = {
 """How a phase's fields share its budget if all of them want more than their share."""
 
 
-def share_out(budget_tokens: int, wants: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, int]:
+def share_out(budget_tokens: int, wants: Mapping[str, int]) -> dict[str, int]:
     """Return each section's tokens: at most what it wants, and together at most the budget.
 
     A section that wants less than its weight's share gets all it wants. The others divide the rest by weight.
@@ -17,10 +17,10 @@ def share_out(budget_tokens: int, wants: Mapping[str, int], weights: Mapping[str
     shares = dict.fromkeys(wants, 0)
     room = max(budget_tokens, 0)
     while left:
-        total = sum(weights[name] for name in left)
-        modest = [name for name, tokens in left.items() if tokens * total <= room * weights[name]]
+        total = sum(SECTION_WEIGHTS[name] for name in left)
+        modest = [name for name, tokens in left.items() if tokens * total <= room * SECTION_WEIGHTS[name]]
         if not modest:
-            return shares | {name: room * weights[name] // total for name in left}
+            return shares | {name: room * SECTION_WEIGHTS[name] // total for name in left}
         for name in modest:
             shares[name] = left.pop(name)
         room = budget_tokens - sum(shares.values())
