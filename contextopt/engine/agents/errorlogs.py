@@ -8,13 +8,12 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, islice
 
 from contextopt.engine.agents.logmarkers import Marker, classify, find_candidates
 from contextopt.engine.agents.logwindows import find_surroundings
-from contextopt.engine.briefs.repeats import rank_with_repeats
+from contextopt.engine.agents.repeats import rank_with_repeats
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.text.validation import MAX_INT, check_int, check_text
 
@@ -166,18 +165,13 @@ def _kind(line: str) -> str:
     return line if kind.strip("# ") == "" else kind
 
 
-@dataclass
 class _Lines:
     """The lines of a log, each with its value."""
 
-    log: str
-    end_lines: int
-    texts: list[str] = field(init=False)
-    markers: dict[int, Marker] = field(init=False)
-    kinds: Callable[[str], str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.texts = self.log.split("\n")
+    def __init__(self, log: str, end_lines: int) -> None:
+        self.log = log
+        self.end_lines = end_lines
+        self.texts = log.split("\n")
         self.kinds = cache(_kind)
         self.markers = self._mark()
 
