@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -86,8 +86,7 @@ def parse_findings(values: object, *, phase: str) -> tuple[Finding, ...]:
     if len(values) > MAX_FINDINGS:
         raise InvalidValue("findings", f"must have at most {MAX_FINDINGS:,} items, not {len(values):,}")
     findings = tuple(_parse(place, value, phase) for place, value in enumerate(values))
-    for field_name, message in _contradictions(findings):
-        raise InvalidValue(field_name, message)
+    _check_references(findings)
     return findings
 
 
@@ -115,16 +114,18 @@ def _parse(place: int, value: object, phase: str) -> Finding:
         raise InvalidValue(f"{where}.{error.field}", error.message) from None
 
 
-def _contradictions(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+def _check_references(findings: Sequence[Finding]) -> None:
+    """Refuse an ID that occurs twice, and a dependency on an unknown finding."""
     places: dict[str, int] = {}
     for place, finding in enumerate(findings):
         if finding.id in places:
-            yield f"findings[{place}].id", f"{finding.id} is already the ID of findings[{places[finding.id]}]"
-        places.setdefault(finding.id, place)
+            message = f"{finding.id} is already the ID of findings[{places[finding.id]}]"
+            raise InvalidValue(f"findings[{place}].id", message)
+        places[finding.id] = place
     for place, finding in enumerate(findings):
         for other in finding.depends_on:
             if other not in places:
-                yield f"findings[{place}].depends_on", f"there is no finding {other}"
+                raise InvalidValue(f"findings[{place}].depends_on", f"there is no finding {other}")
 
 
 def _as_tuple(name: str, value: object) -> tuple[Any, ...]:
