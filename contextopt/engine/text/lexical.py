@@ -166,30 +166,6 @@ class Bm25:
         """Return the weight of a word that `containing` of the documents have; above 0."""
         return math.log(1 + (documents - containing + 0.5) / (containing + 0.5))
 
-    def score(
-        self,
-        query: Mapping[str, float],
-        document: Mapping[str, int],
-        frequencies: Mapping[str, int],
-        documents: int,
-        mean_length: float,
-    ) -> float:
-        """Score one document by the frequencies of a collection that need not be loaded.
-
-        `frequencies` maps each term of the query to its number of documents; `mean_length` is the documents'
-        mean number of terms.
-        """
-        norm = self.k1 * (1 - self.b + self.b * sum(document.values()) / (mean_length or 1.0))
-        return sum(
-            weight
-            * self.idf(documents, frequencies.get(term, 0))
-            * document[term]
-            * (self.k1 + 1)
-            / (document[term] + norm)
-            for term, weight in sorted(query.items())
-            if document.get(term)
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class LexicalIndex:

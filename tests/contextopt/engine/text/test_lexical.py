@@ -178,10 +178,21 @@ def test_the_index_scores_as_documents_one_by_one(
     frequencies = Counter(term for document in documents.values() for term in document)
     lengths = [sum(document.values()) for document in documents.values()]
     mean = sum(lengths) / len(lengths) if lengths else 0.0
-    alone = [
-        Bm25().score(query, documents[key], frequencies, len(documents), mean) for key in sorted(documents)
-    ]
-    assert np.allclose(index.scores(query, Bm25()), alone)
+    bm25 = Bm25()
+
+    def score(document: dict[str, int]) -> float:
+        norm = bm25.k1 * (1 - bm25.b + bm25.b * sum(document.values()) / (mean or 1.0))
+        return sum(
+            weight
+            * bm25.idf(len(documents), frequencies[term])
+            * document[term]
+            * (bm25.k1 + 1)
+            / (document[term] + norm)
+            for term, weight in query.items()
+            if term in document
+        )
+
+    assert np.allclose(index.scores(query, bm25), [score(documents[key]) for key in sorted(documents)])
 
 
 @given(DOCUMENTS, DOCUMENTS, st.sets(st.sampled_from(["a.py", "b.py", "z.py"])))
