@@ -5,12 +5,12 @@ count more. Long records share more words by chance, so their sums are damped. T
 may use a record in other words, or share words with one that it did not use.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
 
+from contextopt.engine.prompts.duplicates import numbers_in
 from contextopt.engine.quality.evidence import content_words
 
 LEAST_WEIGHT = 2.5
@@ -19,7 +19,6 @@ LEAST_SHARE = 0.75
 """The least share of the best record's damped sum. Both limits and the damping were measured on dialogues."""
 DAMPING = 0.75
 """The power of a record's number of distinct words that its sum is divided by."""
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +54,4 @@ def estimate_use[Id](answer: str, question: str, records: Mapping[Id, str]) -> d
 
 
 def _marks(text: str) -> frozenset[str]:
-    return content_words(text) | frozenset(_NUMBER.findall(text))
+    return content_words(text) | numbers_in(text)
