@@ -1,6 +1,6 @@
 """The result of an assembly, and its JSON form for the API and commands."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from contextopt.assemblies.ledgers import EntryJson
 from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS
 from contextopt.engine import Assembled, LedgerEntry
 from contextopt.engine.placement.choice import Placed
+from contextopt.engine.prompts.rendering import record_lines
 from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, warnings_json
 
 
@@ -51,7 +52,7 @@ class AssemblyResult:
     @property
     def record_lines(self) -> dict[int, str]:
         """The line of each record in the text, by id."""
-        return split_lines(self.text, self.outcome.order)
+        return record_lines(self.text, self.outcome.order)
 
     @property
     def certificate(self) -> engine.Certificate:
@@ -121,12 +122,6 @@ class AssemblyResult:
                 "deleted": self.stats.deleted,
             },
         }
-
-
-def split_lines(text: str, order: Sequence[int]) -> dict[int, str]:
-    """Return the line of each record in a text, which ends with its records in this order, one line each."""
-    lines = text.removesuffix("\n").split("\n")[-len(order) :] if order else []
-    return {record_id: f"{line}\n" for record_id, line in zip(order, lines, strict=True)}
 
 
 def entries_json(ledger: Iterable[LedgerEntry]) -> tuple[EntryJson, ...]:

@@ -9,12 +9,12 @@ from typing import Any
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.placement.conversations import block_tokens, measure_again
-from contextopt.assemblies.results import split_lines
 from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.assembly import NOT_LOADED
 from contextopt.engine.prompts.budget import allocate
 from contextopt.engine.prompts.config import HEADER_STAGE
+from contextopt.engine.prompts.rendering import record_lines
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.engine.prompts.warnings import INSUFFICIENT, read_warnings
@@ -143,7 +143,7 @@ def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer, carried: int) -> 
     yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
     if payload.baseline_text is not None:
         yield "tokens_before", tokenizer.count(payload.baseline_text)
-    for record_id, line in split_lines(payload.text, payload.ledger["order"]).items():
+    for record_id, line in record_lines(payload.text, payload.ledger["order"]).items():
         yield f"tokens of record {record_id}", tokenizer.count(line)
 
 

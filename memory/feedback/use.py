@@ -1,6 +1,6 @@
 """Which records of a context its answer used, by the words that only the two share: an estimate."""
 
-from contextopt.assemblies.results import split_lines
+from contextopt.engine.prompts.rendering import record_lines
 from contextopt.engine.quality.usage import Use, estimate_use
 from contextopt.models import Assembly, AssemblyPayload, Author
 from memory.feedback.gateway import find_kept
@@ -24,4 +24,4 @@ def read_use(payload: AssemblyPayload, answer: str) -> dict[int, Use]:
     if not answer or not payload.assembly.is_sent:
         return {}
     question = str(payload.request.get("query") or "")
-    return estimate_use(answer, question, split_lines(payload.text, payload.ledger["order"]))
+    return estimate_use(answer, question, record_lines(payload.text, payload.ledger["order"]))

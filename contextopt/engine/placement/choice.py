@@ -188,7 +188,7 @@ def _try(
 ) -> Placed | None:
     """Decide with the first blocks in sight. Return None if they leave no room or exceed the bound."""
     blocks = conversation.blocks[:kept]
-    sight = Sight.of(blocks) if blocks else NOTHING
+    sight = Sight.of(blocks)
     try:
         outcome = decide(sight)
     except BudgetExceeded:

@@ -1,11 +1,12 @@
 """Plays a conversation under a placement: what its prompts cost, and which records they show."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contextopt.engine.placement.choice import Conversation, LastPrompt, Place, place_context
 from contextopt.engine.placement.prices import Split
 from contextopt.engine.placement.sight import Sight, read_block
+from contextopt.engine.prompts.rendering import record_lines
 from contextopt.engine.prompts.values import Assembled
 from contextopt.engine.text.tokens import Tokenizer
 
@@ -45,10 +46,10 @@ def play(
     conversation = Conversation(system_tokens)
     shown: dict[int, dict[int, str]] = {}
     for number, turn in enumerate(turns):
-        conversation = _ask(conversation, turn)
+        conversation = replace(conversation, question_tokens=turn.question_tokens)
         placed = place_context(request, conversation, turn.decide)
         outcome = placed.outcome
-        shown[number] = _lines(outcome)
+        shown[number] = record_lines(outcome.text, outcome.order)
         yield Played(
             placed.split,
             placed.cost,
@@ -77,18 +78,6 @@ def play(
                 number,
             ),
         )
-
-
-def _ask(before: Conversation, turn: Turn) -> Conversation:
-    return Conversation(
-        before.system_tokens, before.history_tokens, turn.question_tokens, before.blocks, before.last
-    )
-
-
-def _lines(outcome: Assembled) -> dict[int, str]:
-    order = outcome.order
-    lines = outcome.text.splitlines(keepends=True)[-len(order) :] if order else []
-    return dict(zip(order, lines, strict=True))
 
 
 def _in_sight(blocks: Sequence[Mapping[int, str]]) -> dict[int, str]:

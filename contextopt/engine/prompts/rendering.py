@@ -203,3 +203,9 @@ def join_lines(header_text: str, records: Iterable[RecordSummary]) -> str:
     """
     lines = "".join([record.line for record in records])
     return f"{header_text}\n{lines}" if header_text and lines else header_text or lines
+
+
+def record_lines(text: str, order: Sequence[int]) -> dict[int, str]:
+    """Return the line of each record in a context's text, which ends with its records in this order."""
+    lines = text.removesuffix("\n").split("\n")[-len(order) :] if order else []
+    return {record_id: f"{line}\n" for record_id, line in zip(order, lines, strict=True)}
