@@ -18,13 +18,14 @@ from contextopt.assemblies.replay.settings import NEIGHBOURS, RANKING, differ
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, Relevance
 from contextopt.engine.prompts.config import SCORED_STAGE
 from contextopt.engine.prompts.mentions import Mentions, add_mentions
-from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query, relevances
 from contextopt.engine.prompts.rendering import MESSAGE
 from contextopt.engine.prompts.scoring import MAX_PART
 from contextopt.engine.prompts.values import DateRange
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import ServiceUnavailable
-from contextopt.search.hybrid import PreparedQuery, SearchFilters, Target, look_up, prepare_query, rate
+from contextopt.search.hybrid import PreparedQuery, Target, look_up, prepare_query, rate
+from contextopt.search.registry import SearchFilters
 from contextopt.spaces.models import Record
 from contextopt.spaces.records import SEARCHABLE
 from contextopt.spaces.versions import RecordVersion, read_changed
@@ -244,8 +245,9 @@ class _Search:
             replace(leads, target=target, lexical={}, cosines={}), [*(state.id for state in past), best]
         )
         scale = present.relevant[best].lexical / matches[best].lexical if _is_worded(matches, best) else 0.0
+        parts = relevances(matches)
         rated = {
-            state.id: Relevance(_semantic(match.similarity), min(float(MAX_PART), match.lexical * scale))
+            state.id: parts[state.id]._replace(lexical=min(float(MAX_PART), match.lexical * scale))
             for state in past
             if (match := matches.get(state.id)) is not None
         }
@@ -259,10 +261,6 @@ class _Search:
 
 def _is_worded(matches: dict[int, engine.Match], row: int) -> bool:
     return row in matches and matches[row].lexical > 0
-
-
-def _semantic(similarity: float | None) -> float | None:
-    return None if similarity is None else MAX_PART * min(1.0, max(0.0, similarity))
 
 
 def _people(state: RecordVersion) -> Iterator[str]:
