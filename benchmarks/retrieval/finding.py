@@ -25,7 +25,8 @@ from benchmarks.spaces import say, space_of
 from contextopt.models import Record, Space, Team
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
-from contextopt.search.hybrid import Method, SearchFilters, Target, prepare_query, search_all
+from contextopt.search.hybrid import Method, Target, prepare_query, search_all
+from contextopt.search.registry import SearchFilters
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.spaces import delete_space
 

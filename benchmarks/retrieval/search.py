@@ -26,7 +26,8 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.models import Record, Team
 from contextopt.search import registry
-from contextopt.search.hybrid import SearchFilters, prepare_query, search
+from contextopt.search.hybrid import prepare_query, search
+from contextopt.search.registry import SearchFilters
 from contextopt.spaces.spaces import delete_space
 
 BUDGET_TOKENS = 2_000

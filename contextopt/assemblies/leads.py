@@ -10,12 +10,12 @@ from contextopt.limits import DATE_MIN
 from contextopt.search.hybrid import (
     Leads,
     PreparedQuery,
-    SearchFilters,
     Target,
     look_up,
     look_up_meaning,
     with_meaning_of,
 )
+from contextopt.search.registry import SearchFilters
 from contextopt.search.words import read_lexemes
 
 DATED_LEADS = 30

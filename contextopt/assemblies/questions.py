@@ -35,11 +35,7 @@ from contextopt.engine import (
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
 from contextopt.engine.prompts.duplicates import numbers_in
 from contextopt.engine.prompts.mentions import Mentions, add_mentions
-from contextopt.engine.prompts.relevance import (
-    TOPIC_WEIGHT,
-    own_relevances,
-    rank_by_query,
-)
+from contextopt.engine.prompts.relevance import TOPIC_WEIGHT, own_relevances, rank_by_query
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS, MESSAGE
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.prompts.topics import Place, Topics
@@ -49,14 +45,9 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN
 from contextopt.search.embedders import least_match, usual_similarity
-from contextopt.search.hybrid import (
-    Leads,
-    PreparedQuery,
-    SearchFilters,
-    Target,
-    rate,
-)
+from contextopt.search.hybrid import Leads, PreparedQuery, Target, rate
 from contextopt.search.models import EmbeddingTodo
+from contextopt.search.registry import SearchFilters
 from contextopt.spaces.records import SEARCHABLE
 from contextopt.sql import id_array, one_snapshot
 

@@ -37,22 +37,6 @@ from contextopt.search.words import (
 )
 from contextopt.sql import expected_rows, id_array, planned_anew
 
-__all__ = [
-    "Hit",
-    "Leads",
-    "Method",
-    "PreparedQuery",
-    "SearchFilters",
-    "Target",
-    "look_up",
-    "look_up_meaning",
-    "prepare_query",
-    "rate",
-    "search",
-    "search_all",
-    "with_meaning_of",
-]
-
 log = structlog.get_logger(__name__)
 
 # A row that only one ranking places high may still be among the best of both.
@@ -187,10 +171,9 @@ def look_up(target: Target, query: PreparedQuery, *, limit: int, passing: float 
     return Leads(target, query, terms, lexical, cosines)
 
 
-def look_up_meaning(leads: Leads, query: PreparedQuery, *, limit: int, passing: float | None) -> Leads:
+def look_up_meaning(leads: Leads, query: PreparedQuery, *, limit: int, passing: float) -> Leads:
     """Replace the matches by meaning with those for another form of the question. Matches by words stay."""
     with planned_anew():
-        passing = _passing(leads.target, leads.terms) if passing is None else passing
         return replace(leads, query=query, cosines=dict(_nearest(leads.target, query, limit, passing)))
 
 
@@ -255,14 +238,14 @@ def search_all(
         decays |= {(kind, row_id): factor for row_id, factor in factors.items()}
     hits = [
         _hit(row, found[row.id], fits[row.id], decays.get(row.id, 1.0))
-        for row in fuse(found, method=method, hybrid_alpha=hybrid_alpha)
+        for row in _fuse(found, method, hybrid_alpha)
     ]
     return sorted(hits, key=lambda hit: -hit.decayed)[:limit]
 
 
-def fuse[Key: (int, tuple[str, int])](
-    found: Mapping[Key, Match], *, method: Method, hybrid_alpha: float
-) -> list[Fused[Key]]:
+def _fuse(
+    found: Mapping[tuple[str, int], Match], method: Method, hybrid_alpha: float
+) -> list[Fused[tuple[str, int]]]:
     """Rank the rows by both scores combined."""
     lexical = {key: parts.lexical for key, parts in found.items() if parts.lexical > 0}
     vector = {key: parts.similarity for key, parts in found.items() if parts.similarity is not None}

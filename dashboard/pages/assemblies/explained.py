@@ -9,7 +9,8 @@ from contextopt.engine.prompts.config import ADAPTIVE
 from contextopt.engine.wording import plural
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, Record
-from contextopt.search.hybrid import SearchFilters, prepare_query, search
+from contextopt.search.hybrid import prepare_query, search
+from contextopt.search.registry import SearchFilters
 from contextopt.spaces.records import SEARCHABLE
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
 from dashboard.kit.formats import decimals, whole

@@ -12,7 +12,8 @@ from contextopt.assemblies.leads import about_subject
 from contextopt.engine.prompts.values import FilterCounts
 from contextopt.models import Record, Space
 from contextopt.search import registry
-from contextopt.search.hybrid import SearchFilters, Target, look_up, prepare_query
+from contextopt.search.hybrid import Target, look_up, prepare_query
+from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
 from contextopt.spaces.inputs import RecordIn

@@ -9,7 +9,8 @@ from django.db import connection
 
 from contextopt.models import Record, Space
 from contextopt.search import registry
-from contextopt.search.hybrid import SearchFilters, prepare_query
+from contextopt.search.hybrid import prepare_query
+from contextopt.search.registry import SearchFilters
 from contextopt.search.wordcounts import count_words
 from contextopt.search.words import CANDIDATES_MIN, best_by_words, weigh_terms
 from contextopt.spaces.inputs import RecordIn
