@@ -142,6 +142,11 @@ def get(name: str) -> Searchable:
     return _REGISTERED[name]
 
 
+def find(name: str) -> Searchable | None:
+    """Return the table of this name; None if its app is not installed."""
+    return _REGISTERED.get(name)
+
+
 def all() -> tuple[Searchable, ...]:
     """Return everything registered, in the order of registration."""
     return tuple(_REGISTERED.values())

@@ -26,11 +26,10 @@ COUNT_LIFE = timedelta(days=1)
 
 def count_words(searchable: Searchable, corpus_id: int) -> SearchCorpus:
     """Count the corpus's documents and words, and replace the previous count. Idempotent."""
-    live, parameters = searchable.passing(corpus_id, SearchFilters())
+    live, _ = searchable.passing(corpus_id, SearchFilters())
     with transaction.atomic(), connection.cursor() as cursor:
         wait_turn(Lock.WORDS, searchable.name, corpus_id)
-        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
-        documents: int = cursor.fetchone()[0]
+        documents = _count_documents(searchable, corpus_id)
         sample = (
             f"SELECT t.search_vector FROM {searchable.table} t WHERE {live}"
             f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {SAMPLE}"
@@ -69,11 +68,15 @@ def ensure_counted(searchable: Searchable, corpus_id: int) -> None:
 
 
 def _has_changed(searchable: Searchable, corpus: SearchCorpus) -> bool:
-    where, parameters = searchable.passing(corpus.corpus_id, SearchFilters())
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {where}", parameters)
-        change = abs(int(cursor.fetchone()[0]) - corpus.documents)
+    change = abs(_count_documents(searchable, corpus.corpus_id) - corpus.documents)
     return change >= max(CHANGE_MIN, CHANGE_SHARE * corpus.documents)
+
+
+def _count_documents(searchable: Searchable, corpus_id: int) -> int:
+    live, parameters = searchable.passing(corpus_id, SearchFilters())
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
+        return int(cursor.fetchone()[0])
 
 
 def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:

@@ -101,14 +101,10 @@ class Terms:
             known[term.language] += self._weight(term) if term.documents > 1 else 0.0
         return max((known[code] / whole for code, whole in self._weights().items()), default=0.0)
 
-    @property
-    def whole_weight(self) -> float:
-        """Return roughly the BM25 of a row with each word once, in the language where they weigh least."""
-        return min(self._weights().values(), default=0.0)
-
     def held_share(self, score: float) -> float:
         """Return the approximate share of the question's words, by weight, that a row of this BM25 has."""
-        whole = self.whole_weight
+        # Roughly the BM25 of a row with each word once, in the language where they weigh least.
+        whole = min(self._weights().values(), default=0.0)
         return min(1.0, score / whole) if whole else 0.0
 
     def _weights(self) -> dict[str, float]:

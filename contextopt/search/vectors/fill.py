@@ -133,8 +133,7 @@ def _open_fills(models: Sequence[EmbeddingModel]) -> None:
 def _count_live(searchable: Searchable) -> int:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}")
-        count: int = cursor.fetchone()[0]
-        return count
+        return int(cursor.fetchone()[0])
 
 
 def embed_next(models: Sequence[EmbeddingModel], work: Work) -> bool:
@@ -214,12 +213,11 @@ def _leave_lines(lines: Sequence[EmbeddingTodo], models: Iterable[EmbeddingModel
 
 
 def _prepare_lines(lines: Iterable[EmbeddingTodo], model: EmbeddingModel) -> list[Prepared]:
-    known = {searchable.name: searchable for searchable in registry.all()}
     ordered = sorted(lines, key=lambda line: line.searchable)
     return [
-        prepare(known[name], model, sorted({line.row_id for line in group}))
+        prepare(searchable, model, sorted({line.row_id for line in group}))
         for name, group in groupby(ordered, key=lambda line: line.searchable)
-        if name in known
+        if (searchable := registry.find(name)) is not None
     ]
 
 
@@ -317,8 +315,7 @@ def _embed_unseen(
 
 def _unindexed(models: Sequence[EmbeddingModel]) -> list[EmbeddingFill]:
     fills = EmbeddingFill.objects.filter(model__in=models, is_indexed=False).select_related("model")
-    known = {searchable.name for searchable in registry.all()}
-    return [fill for fill in fills.order_by("id") if fill.searchable in known]
+    return [fill for fill in fills.order_by("id") if registry.find(fill.searchable) is not None]
 
 
 def _index(fill: EmbeddingFill, *, wait_seconds: float | None) -> bool:
@@ -371,9 +368,8 @@ def _clear_retired(ends: float) -> bool:
     gone = EmbeddingFill.objects.filter(
         model__state=EmbeddingState.RETIRED, model__retired_at__lt=timezone.now() - RETIRED_FOR
     )
-    known = {searchable.name: searchable for searchable in registry.all()}
     for fill in gone.select_related("model").order_by("id"):
-        searchable = known.get(fill.searchable)
+        searchable = registry.find(fill.searchable)
         if searchable is not None:
             if not drop_index(searchable, fill.model):
                 return False

@@ -175,8 +175,7 @@ class _Statement:
                 """,
                 {"model": self.vector.model_id, "corpus": self.corpus_id},
             )
-            rows: float = cursor.fetchone()[0]
-            return rows
+            return float(cursor.fetchone()[0])
 
     def compare_all(self) -> list[tuple[int, float]]:
         """Compare every row that passes. The rows are found before any vector is read.
