@@ -176,7 +176,7 @@ def _assemble(space: Space, stage: int, rng: random.Random, notes: list[str]) ->
 
 
 def _replay(space: Space, settings: ReplayIn | None) -> tuple[list[float], list[Replay]]:
-    rows = Assembly.objects.filter(space=space).select_related("payload", "space", "config", "team")
+    rows = Assembly.objects.filter(space=space).for_replay()
     times, replays = [], []
     for assembly in rows.order_by("pk").iterator(chunk_size=100):
         started = perf_counter()

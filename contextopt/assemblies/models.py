@@ -86,16 +86,16 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
         """Return rows that took longer than the target."""
         return self.filter(assembly_ms__gt=SLOW_MS)
 
-    def counted(self) -> Self:
-        """Return rows that count as a saving, or as a cost."""
-        return self.filter(COUNTS)
-
     def with_saving(self) -> Self:
         """Annotate `saved`, the tokens saved, and `empty`."""
         saved = Case(When(COUNTS, then=F("tokens_before") - F("tokens_after")))
         return self.annotate(
             saved=saved, empty=Case(When(EMPTY, then=Value(value=True)), default=Value(value=False))
         )
+
+    def for_replay(self) -> Self:
+        """Join everything that a replay or an explanation reads."""
+        return self.select_related("payload", "space", "config", "team")
 
     def newest_first(self) -> Self:
         return self.order_by("-created_at", "-id")
@@ -171,15 +171,15 @@ class Assembly(models.Model):
         constraints: ClassVar = [
             models.CheckConstraint(condition=Q(kind__in=Kind.values), name="assembly_kind"),
             models.CheckConstraint(
-                condition=Q(tokens_after__lte=models.F("tokens_available")), name="assembly_within_budget"
+                condition=Q(tokens_after__lte=F("tokens_available")), name="assembly_within_budget"
             ),
             models.CheckConstraint(
                 condition=Q(
-                    records_filtered=models.F("records_included")
-                    + models.F("over_record_limit")
-                    + models.F("over_budget")
-                    + models.F("duplicates")
-                    + models.F("low_relevance")
+                    records_filtered=F("records_included")
+                    + F("over_record_limit")
+                    + F("over_budget")
+                    + F("duplicates")
+                    + F("low_relevance")
                 ),
                 name="assembly_adds_up",
             ),
@@ -191,9 +191,9 @@ class Assembly(models.Model):
                     prompt_tokens=None, shared_prefix_tokens=None, cached_tokens=None, cacheable_tokens=None
                 )
                 | Q(
-                    cached_tokens__lte=models.F("shared_prefix_tokens"),
-                    shared_prefix_tokens__lte=models.F("prompt_tokens"),
-                    cacheable_tokens__lte=models.F("prompt_tokens") - models.F("cached_tokens"),
+                    cached_tokens__lte=F("shared_prefix_tokens"),
+                    shared_prefix_tokens__lte=F("prompt_tokens"),
+                    cacheable_tokens__lte=F("prompt_tokens") - F("cached_tokens"),
                 ),
                 name="assembly_prefix",
             ),

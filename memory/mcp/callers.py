@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from contextopt.assemblies.models import AssemblyQuerySet
 from contextopt.errors import ContextoptError, NotFound
 from contextopt.models import ApiKey, Assembly, Record, Scope, Team
 from contextopt.people.rates import Allowance, count_request
@@ -49,7 +50,7 @@ class Caller:
         if self.limited_to is not None:
             raise NotAllowed(f"Name a space. This key is limited to: {', '.join(self.limited_to)}.")
 
-    def contexts(self) -> QuerySet[Assembly]:
+    def contexts(self) -> AssemblyQuerySet:
         """Return the logged contexts of spaces that the caller reaches."""
         rows = Assembly.objects.filter(team=self.team, space__isnull=False, payload__isnull=False)
         return rows if self.limited_to is None else rows.filter(space__slug__in=self.limited_to)

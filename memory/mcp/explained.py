@@ -17,7 +17,7 @@ def explain_context(caller: Caller, assembly_id: int, expected: str) -> str:
         InvalidInput: the record is named ambiguously.
         Conflict: the context's ledger is no longer stored.
     """
-    rows = caller.contexts().select_related("payload", "space", "config", "team").filter(pk=assembly_id)
+    rows = caller.contexts().for_replay().filter(pk=assembly_id)
     assembly = find_one(rows, f"context {assembly_id}")
     record = find_expected(assembly, expected, caller.records(), field="record")
     return "\n".join(_lines(explain_record(assembly, record)))

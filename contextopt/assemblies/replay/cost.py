@@ -59,7 +59,7 @@ def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
 
 
 def _replayed_text(assembly_id: int, data: ReplayIn | None) -> str | None:
-    rows = Assembly.objects.select_related("payload", "space", "config", "team")
+    rows = Assembly.objects.for_replay()
     try:
         last = replay_assembly(rows.get(pk=assembly_id), data)
     except PRODUCT_ERRORS:

@@ -15,7 +15,7 @@ def last_contexts(team_id: int, last: int) -> list[int]:
 
 def read_contexts(team_id: int, ids: Sequence[int]) -> Iterator[Assembly]:
     """Yield the team's assemblies in the order of `ids`, without those deleted in the meantime."""
-    rows = Assembly.objects.filter(team_id=team_id).select_related("payload", "space", "config", "team")
+    rows = Assembly.objects.filter(team_id=team_id).for_replay()
     for start in range(0, len(ids), CHUNK):
         chunk = ids[start : start + CHUNK]
         found = rows.in_bulk(chunk)

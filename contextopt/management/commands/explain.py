@@ -28,7 +28,7 @@ class Command(ReportingCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         team, assembly_id = team_of(options), options["assembly"]
-        rows = Assembly.objects.of(team).select_related("payload", "space", "config", "team")
+        rows = Assembly.objects.of(team).for_replay()
         assembly = find_one(rows.filter(pk=assembly_id), f"assembly {assembly_id}")
         records = Record.objects.filter(space__team=team).select_related("space")
         record = find_expected(assembly, options["expect"], records, field="--expect")
