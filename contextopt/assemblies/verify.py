@@ -25,7 +25,6 @@ type Figure = tuple[str, object]
 
 ALL_SECTIONS = "tokens of all sections"
 CONFIG_VERSION = "config version"
-SAVINGS = (Kind.PHASE, Kind.RETRY, Kind.HANDOFF, Kind.HINT, Kind.AGENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,8 @@ def recompute(payload: AssemblyPayload) -> dict[str, object]:
     Raises:
         UnknownEncoding: the tokenizer used then is not available.
     """
-    figures = _from_saving(payload) if payload.assembly.kind in SAVINGS else _from_space(payload)
+    is_space = payload.assembly.kind == Kind.SPACE
+    figures = _from_space(payload) if is_space else _from_saving(payload)
     return dict(chain(figures, _from_warnings(payload), _from_rule(payload)))
 
 

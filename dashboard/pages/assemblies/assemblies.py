@@ -12,7 +12,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
-from contextopt.assemblies.verify import SAVINGS, verify_assembly
+from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message
@@ -197,7 +197,7 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         **_neighbours(found),
         "feedback": read_assembly_feedback(found, request.actor),
     }
-    if found.kind in SAVINGS:
+    if found.kind != Kind.SPACE:
         return render_page(request, "dashboard/saving.html", {**_saving_context(found), **common})
     payload: AssemblyPayload | None = getattr(found, "payload", None)
     if payload and request.htmx.target == "explain":
