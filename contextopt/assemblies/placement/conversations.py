@@ -55,6 +55,10 @@ def _payloads() -> QuerySet[AssemblyPayload]:
     return AssemblyPayload.objects.select_related("assembly").defer("baseline_text", "config")
 
 
+def _contexts(team_id: int, space_id: int | None) -> QuerySet[AssemblyPayload]:
+    return _payloads().filter(assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE)
+
+
 def _load_blocks(
     team_id: int, space_id: int | None, ids: Sequence[int], tokenizer: Tokenizer
 ) -> tuple[Block, ...]:
@@ -64,9 +68,7 @@ def _load_blocks(
     """
     if not ids:
         return ()
-    found = _payloads().filter(
-        assembly__in=ids, assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE
-    )
+    found = _contexts(team_id, space_id).filter(assembly__in=ids)
     return tuple(_read(payload, tokenizer) for payload in found.order_by("assembly_id"))
 
 
@@ -120,8 +122,7 @@ def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt
         last_id = max(request.in_sight, default=None)
     if last_id is None:
         return None
-    rows = _payloads().filter(assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE)
-    payload = rows.filter(assembly=last_id).first()
+    payload = _contexts(team_id, space_id).filter(assembly=last_id).first()
     if payload is None:
         return None
     idle = timezone.now() - payload.assembly.created_at
