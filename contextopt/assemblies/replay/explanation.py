@@ -227,7 +227,7 @@ class _Case:
             for record, _ in ranked
         ]
         parts = _parts(material, ranked[at])
-        entry = entry_json_of(ranked[at], self._cut_reason())
+        entry = _unnamed_entry(ranked[at], self._cut_reason())
         return self.explain_named(entry, places, parts)
 
     def _cut_reason(self) -> str:
@@ -290,7 +290,7 @@ class _Case:
         )
 
 
-def entry_json_of(scored: Scored, reason: str) -> EntryJson:
+def _unnamed_entry(scored: Scored, reason: str) -> EntryJson:
     """Return the ledger's entry for a candidate that the ledger does not name."""
     record = scored.record
     return {
