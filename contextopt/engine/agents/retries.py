@@ -1,7 +1,7 @@
 """The text of a coding agent's next attempt, chosen by why the last one failed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
@@ -86,11 +86,7 @@ class Diagnosis:
         return f"{text}. Suggestion: {suggestion}" if suggestion else f"{text}."
 
     def to_json(self) -> dict[str, str]:
-        return {
-            "root_cause": self.root_cause,
-            "reason": self.reason,
-            "suggested_action": self.suggested_action,
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, values: object) -> Self:
@@ -126,14 +122,13 @@ class RetryContext:
 
     def render(self) -> str:
         """Return the text that is sent: our headings, with foreign text below them, each line marked."""
-        sections = (
-            _section("Task", marked_block(self.task_summary)),
-            _section("Plan", marked_block(self.plan_summary)),
-            _section("Latest error", marked_block(self.latest_error)),
-            _section("Changed files", "".join(file.render() for file in self.changed_files)),
-            _section("Diagnosis", marked_block(str(self.diagnosis))),
+        return _sections(
+            ("Task", marked_block(self.task_summary)),
+            ("Plan", marked_block(self.plan_summary)),
+            ("Latest error", marked_block(self.latest_error)),
+            ("Changed files", "".join(file.render() for file in self.changed_files)),
+            ("Diagnosis", marked_block(str(self.diagnosis))),
         )
-        return "\n".join(filter(None, sections))
 
     def field_chars(self) -> Iterator[int]:
         yield len(self.task_summary)
@@ -223,9 +218,8 @@ class FullRetry:
     error: str
 
     def render(self) -> str:
-        plan = _section("Plan", marked_block(self.plan))
-        error = _section("Latest error", marked_block(self.error))
-        return "\n".join(filter(None, (self.context.render(), plan, error)))
+        rest = _sections(("Plan", marked_block(self.plan)), ("Latest error", marked_block(self.error)))
+        return "\n".join(filter(None, (self.context.render(), rest)))
 
     def field_chars(self) -> Iterator[int]:
         yield from self.context.field_chars()
@@ -240,13 +234,12 @@ class FullReplan:
     attempt: FailedAttempt
 
     def render(self) -> str:
-        sections = (
+        return _sections(
             ("Task", self.attempt.task),
             ("Plan", self.attempt.plan_text),
             ("Latest error", self.attempt.error),
             ("Diagnosis", str(self.attempt.diagnosis)),
         )
-        return "\n".join(filter(None, (_section(heading, text) for heading, text in sections)))
 
     def field_chars(self) -> Iterator[int]:
         yield len(self.attempt.task)
@@ -375,8 +368,9 @@ def _counted(context: RetryContext, counter: Counter) -> RetryContext:
     return replace(context, estimated_tokens=counter.count(context))
 
 
-def _section(heading: str, lines: str) -> str:
-    return f"## {heading}\n{lines}" if lines else ""
+def _sections(*parts: tuple[str, str]) -> str:
+    """Return the parts that are not empty, each below its heading."""
+    return "\n".join(f"## {heading}\n{lines}" for heading, lines in parts if lines)
 
 
 def _file_json(file: ChangedFile) -> dict[str, Any]:
