@@ -199,7 +199,7 @@ def _check_item(name: str, item: object) -> None:
         return
     if not isinstance(item, Mapping):
         raise InvalidValue(name, "must be text or an object")
-    if _depth_exceeds(item, MAX_NESTING):
+    if _is_too_deep(item):
         raise InvalidValue(name, f"must not be nested deeper than {MAX_NESTING}")
     try:
         check_text(name, _dump(item))
@@ -207,10 +207,10 @@ def _check_item(name: str, item: object) -> None:
         raise InvalidValue(name, "must hold only JSON values, without NaN and infinities") from None
 
 
-def _depth_exceeds(value: object, limit: int) -> bool:
+def _is_too_deep(value: object) -> bool:
     """Check the nesting level by level, without recursion, so that no depth can exhaust the stack."""
     level = [value]
-    for _ in range(limit):
+    for _ in range(MAX_NESTING):
         level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return False

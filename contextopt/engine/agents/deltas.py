@@ -207,7 +207,7 @@ def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
     end = shown = used = 0
     for position, line in enumerate(lines):
         used += len(line)
-        if not _is_changed_line(line):
+        if line[0] not in "-+":
             continue
         if used > room or shown == most:
             break
@@ -239,10 +239,6 @@ def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:
         beginning.append(line)
         used += min(len(line), _LOOKED_AT)
     return beginning
-
-
-def _is_changed_line(line: str) -> bool:
-    return line[0] in "-+"
 
 
 def _cut_note(lines: int) -> str:
