@@ -21,12 +21,13 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
 from contextopt.assemblies.modelwindows import model_window
 from contextopt.assemblies.placement.conversations import load_conversation, shared_prefix
-from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices
+from contextopt.assemblies.placement.prices import cache_prices
 from contextopt.assemblies.questions import load_for_question
 from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.sufficiency import Emptiness
 from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
+from contextopt.engine.placement.prices import NO_DISCOUNT
 from contextopt.engine.placement.sight import Sight
 from contextopt.engine.prompts.config import LAST_RECORDS_STAGE
 from contextopt.engine.prompts.mentions import Mentions
@@ -236,7 +237,7 @@ def _place(space: ConfiguredSpace, request: AssemblyIn, config: ContextConfig, t
     # Prices matter in a conversation, and where the placement depends on them.
     is_priced = request.conversation or request.in_sight or request.placement == AUTO
     today = timezone.now().astimezone(ZoneInfo(space.time_zone)).date()
-    prices = cache_prices(request.model, today) if is_priced else UNKNOWN
+    prices = cache_prices(request.model, today) if is_priced else NO_DISCOUNT
     return Place(request.placement or SYSTEM, prices, bound, partial(shared_prefix, tokenizer))
 
 

@@ -11,16 +11,7 @@ from typing import Any
 
 from contextopt.assemblies.modelwindows import load_models
 from contextopt.assemblies.placement.pricebook import EnteredPrice, entered_prices
-from contextopt.engine.placement.prices import (
-    LIFETIME_SECONDS,
-    MINIMUM_TOKENS,
-    NO_DISCOUNT,
-    CachePrices,
-    Split,
-)
-
-UNKNOWN = NO_DISCOUNT
-"""Without prices, a repeated beginning is assumed to cost as much as any other."""
+from contextopt.engine.placement.prices import NO_DISCOUNT, CachePrices, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +25,9 @@ class ListPrice:
     def to_shares(self) -> CachePrices:
         """Return the prices as shares of the input price. Writing to the cache costs at least that price."""
         if not self.input or self.cached_read is None:
-            return UNKNOWN
+            return NO_DISCOUNT
         write = self.input if self.cache_write is None else self.cache_write
-        return CachePrices(
-            float(self.cached_read / self.input), float(write / self.input), MINIMUM_TOKENS, LIFETIME_SECONDS
-        )
+        return CachePrices(float(self.cached_read / self.input), float(write / self.input))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +63,7 @@ def resolve_price(model: str, entered: EnteredPrice | None) -> TokenPrice | None
     if entered is not None and entered.cache is not None:
         return TokenPrice(entered.dollars_per_million, entered.cache)
     listed = list_price(model) if model else None
-    shares = UNKNOWN if listed is None else listed.to_shares()
+    shares = NO_DISCOUNT if listed is None else listed.to_shares()
     if entered is not None:
         return TokenPrice(entered.dollars_per_million, shares)
     return None if listed is None else TokenPrice(float(listed.input), shares)
@@ -83,7 +72,7 @@ def resolve_price(model: str, entered: EnteredPrice | None) -> TokenPrice | None
 def cache_prices(model: str, day: date) -> CachePrices:
     """Return what the model charged for cached tokens on that day. An unknown model has no discount."""
     price = PriceBook().price(model, day)
-    return UNKNOWN if price is None else price.cache
+    return NO_DISCOUNT if price is None else price.cache
 
 
 @lru_cache(256)

@@ -11,10 +11,11 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.givens import unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload
-from contextopt.assemblies.placement.prices import UNKNOWN, cache_prices, list_price
+from contextopt.assemblies.placement.prices import cache_prices, list_price
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
+from contextopt.engine.placement.prices import NO_DISCOUNT
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.models import Space
@@ -200,5 +201,5 @@ def test_prices_come_from_the_package() -> None:
 
 @pytest.mark.django_db
 def test_an_unknown_model_has_no_discount() -> None:
-    assert cache_prices("nobody-knows-it", NOW.date()) == UNKNOWN
-    assert cache_prices("", NOW.date()) == UNKNOWN
+    assert cache_prices("nobody-knows-it", NOW.date()) == NO_DISCOUNT
+    assert cache_prices("", NOW.date()) == NO_DISCOUNT
