@@ -11,6 +11,7 @@ from benchmarks.spaces import describe_space, fill
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.models import Space, Team
 from contextopt.spaces.inputs import SpaceIn
@@ -61,7 +62,7 @@ def _make_space(team: Team, number: int) -> Space:
     data = describe_space(f"hostile-{number}")
     if number % 2:
         title = next(generate_hostile(1, seed=10_000 + number, until=datetime.now(UTC))).title
-        data = SpaceIn(slug=data.slug, name=title[:110] + "x", description=(title * 2)[:1_000])
+        data = SpaceIn(slug=data.slug, name=flatten(title)[:110] + "x", description=(title * 2)[:1_000])
     space = create_space(team=team, data=data, actor="benchmarks")
     fill(space, generate_hostile(RECORDS, seed=number, until=datetime.now(UTC)))
     return space
