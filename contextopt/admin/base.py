@@ -136,16 +136,20 @@ def _values(rules: Model) -> dict[str, Any]:
     return {name: value for name, value in model_to_dict(rules).items() if name not in ("id", "team")}
 
 
-class ViewOnlyAdmin(BaseAdmin):
-    """Rows that the product itself maintains: read-only."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+class AddOnlyAdmin(BaseAdmin):
+    """Rows that can be added, but never edited or deleted."""
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+class ViewOnlyAdmin(AddOnlyAdmin):
+    """Rows that the product itself maintains: read-only."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
 

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from contextopt.admin.base import BaseAdmin, actor, become
+from contextopt.admin.base import AddOnlyAdmin, actor, become
 from contextopt.engine import UnknownEncoding, get_tokenizer
 from contextopt.errors import Conflict
 from contextopt.inputs import read_digits
@@ -41,7 +41,7 @@ class PublishForm(ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(ContextConfig)
-class ContextConfigAdmin(BaseAdmin):
+class ContextConfigAdmin(AddOnlyAdmin):
     """Adding publishes the next version of a space's settings and activates it."""
 
     form = PublishForm
@@ -73,12 +73,6 @@ class ContextConfigAdmin(BaseAdmin):
         current = ContextConfig.objects.active().filter(space=initial["space"]).first()
         carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
         return {**carried, **initial}
-
-    def has_change_permission(self, request: HttpRequest, obj: ContextConfig | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: ContextConfig | None = None) -> bool:
-        return False
 
     def save_model(
         self, request: HttpRequest, obj: ContextConfig, form: "ModelForm[ContextConfig]", change: bool

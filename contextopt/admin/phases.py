@@ -9,7 +9,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from contextopt.admin.base import BaseAdmin, actor, become, check_input
+from contextopt.admin.base import AddOnlyAdmin, actor, become, check_input
 from contextopt.agents.inputs import PhaseNamed, ProfileIn
 from contextopt.agents.models import PHASE_SETTINGS
 from contextopt.agents.profiles import check_phase, load_active_profile, publish_profile
@@ -44,7 +44,7 @@ class PublishForm(ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(PhaseProfile)
-class PhaseProfileAdmin(BaseAdmin):
+class PhaseProfileAdmin(AddOnlyAdmin):
     """Adding publishes the next version of a phase's settings and activates it."""
 
     form = PublishForm
@@ -72,12 +72,6 @@ class PhaseProfileAdmin(BaseAdmin):
         active = load_active_profile(team_id, phase)
         carried = {name: getattr(active.value, name) for name in PHASE_SETTINGS} if active else {}
         return {**carried, **initial, "phase": phase}
-
-    def has_change_permission(self, request: HttpRequest, obj: PhaseProfile | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: PhaseProfile | None = None) -> bool:
-        return False
 
     def save_model(
         self, request: HttpRequest, obj: PhaseProfile, form: "ModelForm[PhaseProfile]", change: bool
