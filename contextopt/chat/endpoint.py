@@ -6,7 +6,7 @@ The endpoint is optional: without `LLM_BASE_URL`, messages are stored and not an
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,7 +23,6 @@ from contextopt.retryafter import read_retry_after
 if TYPE_CHECKING:
     import openai
     from openai.resources.chat.completions import CompletionsWithStreamingResponse
-    from openai.types.chat import ChatCompletionMessageParam
 
 type Role = Literal["system", "user", "assistant"]
 
@@ -38,13 +37,6 @@ class ChatMessage:
 
     role: Role
     content: str
-
-    def to_param(self) -> "ChatCompletionMessageParam":
-        if self.role == "system":
-            return {"role": "system", "content": self.content}
-        if self.role == "assistant":
-            return {"role": "assistant", "content": self.content}
-        return {"role": "user", "content": self.content}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ def complete(
         raise CompletionUnavailable("no model endpoint is configured; set LLM_BASE_URL")
     asked: dict[str, Any] = {
         "model": model or settings.LLM_MODEL,
-        "messages": [message.to_param() for message in messages],
+        "messages": [asdict(message) for message in messages],
         "extra_headers": {"Idempotency-Key": idempotency_key},
         **({} if temperature is None else {"temperature": temperature}),
     }
