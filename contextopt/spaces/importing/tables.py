@@ -6,7 +6,7 @@ Values below an empty header are kept under the column's number, such as `column
 import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from contextopt.inputs import has_surrogate, read_digits
 from contextopt.spaces.importing.lines import LINE_MAX_BYTES, Lines, decode
@@ -32,7 +32,7 @@ def read_table(lines: Lines, file: str) -> Iterator[Found]:
     source = (decode(line) for line in lines)
     header_line = next((line for line in source if not line.isspace()), "")
     header_number = lines.number
-    reader = StrictReader(_chain(header_line, source), _delimiter(header_line), lines)
+    reader = StrictReader(chain([header_line], source), _delimiter(header_line), lines)
     if has_surrogate(header_line):
         raise UnusableSource(f"line {header_number} is not UTF-8: save the file as UTF-8")
     try:
@@ -90,11 +90,6 @@ class StrictReader:
         """Return the line where the file's last cell begins."""
         *_, cell = next(csv.reader(self._row, delimiter=self.delimiter))
         return self.lines.number - cell.removesuffix("\n").count("\n")
-
-
-def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 def _delimiter(header: str) -> str:
