@@ -5,6 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from config.embedded import preparation
+from config.embedded.errors import SetupError
+from tests.commands import manage
+
 INTERRUPTED = "raise KeyboardInterrupt\n"
 
 
@@ -15,3 +21,18 @@ def test_ctrl_c_during_the_start_is_quiet(tmp_path: Path) -> None:
         [sys.executable, "manage.py", "search", "a", "b"], env=environment, capture_output=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_a_server_that_cannot_be_reached_is_named_with_its_reason() -> None:
+    done = manage("showmigrations", DATABASE_URL="postgresql://nobody@127.0.0.1:1/nothing")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"The database of DATABASE_URL cannot be reached: ")
+    assert b"Connection refused" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_server_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    preparation.check_server()
+    monkeypatch.setattr(preparation, "OLDEST_SERVER", 990_000)
+    with pytest.raises(SetupError, match=r"^DATABASE_URL names a PostgreSQL \d\d; use 99 or newer$"):
+        preparation.check_server()

@@ -4,12 +4,14 @@ import sys
 from collections.abc import Sequence
 
 import django
+import psycopg
 from django.conf import settings
 from django.core.management import call_command, get_commands
 from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from config.embedded import postgres
+from config.embedded.errors import SetupError
 from contextopt.locks import Lock, one_after_another
 
 HELP_FLAGS = {"-h", "--help", "--version"}
@@ -35,13 +37,19 @@ WITHOUT_MIGRATION = {
     "test",
 }
 
+CONNECT_SECONDS = "5"
+OLDEST_SERVER = 160_000
+
 
 def prepare_for(arguments: Sequence[str]) -> None:
     """Start the embedded server and apply pending migrations, where the command needs them.
 
     A server named by DATABASE_URL is neither started nor migrated here.
+
+    Raises:
+        SetupError: the command's database cannot be used.
     """
-    if settings.DATABASE_URL or not arguments or HELP_FLAGS & set(arguments):
+    if not arguments or HELP_FLAGS & set(arguments):
         return
     command = arguments[0]
     if command in WITHOUT_DATABASE:
@@ -49,9 +57,29 @@ def prepare_for(arguments: Sequence[str]) -> None:
     django.setup()
     if command not in get_commands():
         return
+    if settings.DATABASE_URL:
+        check_server()
+        return
     postgres.ensure_running()
     if command not in WITHOUT_MIGRATION:
         migrate_if_pending()
+
+
+def check_server() -> None:
+    """Ask the server of DATABASE_URL once. The pool would repeat attempts without giving the reason.
+
+    Raises:
+        SetupError: it refuses the connection, or is too old.
+    """
+    try:
+        with psycopg.connect(**{"connect_timeout": CONNECT_SECONDS, **settings.DATABASE_PARAMS}) as connection:
+            version = connection.info.server_version
+    except psycopg.OperationalError as error:
+        raise SetupError(f"The database of DATABASE_URL cannot be reached: {error}") from None
+    if version < OLDEST_SERVER:
+        raise SetupError(
+            f"DATABASE_URL names a PostgreSQL {version // 10_000}; use {OLDEST_SERVER // 10_000} or newer"
+        )
 
 
 def migrate_if_pending() -> None:
