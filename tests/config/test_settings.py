@@ -13,6 +13,7 @@ from config.settings import (
     env_origins,
     env_port,
     env_secret,
+    env_str,
     env_url,
 )
 
@@ -87,3 +88,10 @@ def test_choices_and_numbers_name_what_is_allowed(monkeypatch: pytest.MonkeyPatc
         env_int("DATABASE_POOL", 16, low=1, high=500)
     monkeypatch.setenv("GATEWAY_PORT", "")
     assert env_port("GATEWAY_PORT", 8010) is None
+
+
+def test_an_empty_variable_means_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_MODEL", "")
+    monkeypatch.setenv("ALLOWED_HOSTS", " ")
+    assert env_str("LLM_MODEL", "gpt-4o-mini") == "gpt-4o-mini"
+    assert env_hosts("ALLOWED_HOSTS", "localhost") == ["localhost"]
