@@ -72,7 +72,8 @@ def check_server() -> None:
         SetupError: it refuses the connection, or is too old.
     """
     try:
-        with psycopg.connect(**{"connect_timeout": CONNECT_SECONDS, **settings.DATABASE_PARAMS}) as connection:
+        params = {"connect_timeout": CONNECT_SECONDS, **settings.DATABASE_PARAMS}
+        with psycopg.connect(**params) as connection:
             version = connection.info.server_version
     except psycopg.OperationalError as error:
         raise SetupError(f"The database of DATABASE_URL cannot be reached: {error}") from None
