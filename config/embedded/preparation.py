@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management import call_command, get_commands
 from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
+from psycopg.conninfo import make_conninfo
 
 from config.embedded import postgres
 from config.embedded.errors import SetupError
@@ -72,9 +73,9 @@ def check_server() -> None:
         SetupError: it refuses the connection, or is too old.
     """
     try:
-        params = {"connect_timeout": CONNECT_SECONDS, **settings.DATABASE_PARAMS}
-        with psycopg.connect(**params) as connection:
-            version = connection.info.server_version
+        address = make_conninfo(**{"connect_timeout": CONNECT_SECONDS, **settings.DATABASE_PARAMS})
+        with psycopg.connect(address) as server:
+            version = server.info.server_version
     except psycopg.OperationalError as error:
         raise SetupError(f"The database of DATABASE_URL cannot be reached: {error}") from None
     if version < OLDEST_SERVER:
