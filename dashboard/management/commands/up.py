@@ -119,12 +119,11 @@ class Announcer:
             self.complain_at += PATIENCE_SECONDS
 
     def _answers(self) -> bool:
-        """Return whether the web server answers without a server error: it may refuse this plain request
-        because of ALLOWED_HOSTS or HTTPS.
-        """
+        """Return whether the web server answers without a server error: it may redirect to HTTPS."""
+        names = [name.removeprefix(".") for name in settings.ALLOWED_HOSTS if name != "*"]
         connection = http.client.HTTPConnection(self.host, self.port, timeout=1.0)
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", "/healthz", headers={"Host": names[0]} if names else {})
             return connection.getresponse().status < 500
         except (OSError, http.client.HTTPException):
             return False

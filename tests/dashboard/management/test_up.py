@@ -17,13 +17,14 @@ from typing import Any
 
 import psutil
 import pytest
+from pytest_django.live_server_helper import LiveServer
 
 from config.embedded import postgres
 from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
-from dashboard.management.commands.up import has_gateway, workers
+from dashboard.management.commands.up import Announcer, has_gateway, workers
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0
@@ -258,3 +259,15 @@ def test_a_wrong_address_of_the_gateway_is_named(settings: Any) -> None:
 def test_without_a_port_there_is_no_gateway(settings: Any) -> None:
     settings.GATEWAY_PORT = None
     assert has_gateway(pytest.fail) is False
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_first_request_is_to_a_host_that_is_allowed(
+    live_server: LiveServer, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.ALLOWED_HOSTS = [".ctx.test"]
+    said: list[str] = []
+    port = int(live_server.url.rpartition(":")[2])
+    Announcer("localhost", port, said.append)()
+    assert said == [f"Contextopt is running at http://localhost:{port} (Ctrl-C stops it)"]
+    assert not [record for record in caplog.records if record.name == "django.security.DisallowedHost"]
