@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from django.test import override_settings
 
 from benchmarks.figures import Figure, Section, at_least, at_most
-from benchmarks.retrieval.dialogues import TURN_TYPE, Dialogue, Turn, load_dialogues
+from benchmarks.retrieval.dialogues import Dialogue, Turn, load_dialogues
 from benchmarks.retrieval.evidence import Context, Measured, measure_context
 from benchmarks.retrieval.recallrivals import fill_room, load_rivals
 from benchmarks.service.recount import Recount
@@ -31,6 +31,7 @@ from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
+from contextopt.spaces.importing.dialogues import TURN_TYPE
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.spaces import delete_space
 

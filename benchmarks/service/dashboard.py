@@ -226,6 +226,7 @@ def _measure_visibility(team: Team) -> Figure:
 def _wait_until_folded(team: Team) -> float:
     request = AssemblyIn(space=SLUG)
     written = assemble_space(team_id=team.pk, request=request, actor="benchmarks").id
+    assert written is not None
     started = perf_counter()
     while UnfoldedAssembly.objects.filter(pk=written).exists():
         if perf_counter() - started > PATIENCE_SECONDS:

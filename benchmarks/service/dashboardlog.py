@@ -2,6 +2,8 @@
 quiet spaces, four kinds, and successive configs.
 """
 
+from typing import Any
+
 from django.db import connection, transaction
 
 from benchmarks.spaces import describe_space, settle
@@ -62,7 +64,7 @@ def fill_log(team: Team, assemblies: int) -> None:
     """Write this many assemblies over the last 90 days, a bounded number per transaction."""
     spaces = [_make_space(team, number) for number in range(SPACES)]
     configs = [config.pk for space in spaces for config in _make_configs(space)]
-    values = {
+    values: dict[str, Any] = {
         "team": team.pk, "space_ids": [space.pk for space in spaces], "config_ids": configs,
         "phases": _PHASES, "days": DAYS, "spaces": SPACES, "configs": CONFIGS,
     }  # fmt: skip
