@@ -173,12 +173,16 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
     """Return a `receive` and a `send` that replace the SDK's own words about a body that is too large or
     ended too early by a problem.
     """
-    is_cut = is_refused = False
+    is_whole = is_cut = is_refused = False
 
     async def receiving() -> Mapping[str, Any]:
-        nonlocal is_cut
+        nonlocal is_whole, is_cut
         message = await receive()
-        is_cut = message["type"] == "http.disconnect"
+        if message["type"] == "http.disconnect":
+            # The SDK goes on listening while it answers.
+            is_cut = not is_whole
+        else:
+            is_whole = not message.get("more_body", False)
         return message
 
     async def sending(message: Mapping[str, Any]) -> None:
