@@ -202,10 +202,16 @@ def test_a_page_outlives_an_outage_of_the_database(space: Space, owner: User, mo
 
 @contextmanager
 def outage(spared: int) -> Iterator[None]:
-    """Close all connections to the tests' database but the spared one, and let nobody open new ones."""
+    """Close this process's connections to the tests' database but the spared one. Nobody can open new ones.
+
+    Servers that other tests use later keep theirs, because they would try again only after a while.
+    """
     name = connection.settings_dict["NAME"]
     allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+    end = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+        " AND application_name = current_setting('application_name')"
+    )
     with psycopg.connect(make_conninfo(own_conninfo(), dbname="postgres"), autocommit=True) as beside:
         beside.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
         beside.execute(end, [name, spared])
