@@ -30,8 +30,8 @@ from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Plac
 from contextopt.engine.placement.prices import NO_DISCOUNT
 from contextopt.engine.placement.sight import Sight
 from contextopt.engine.prompts.config import LAST_RECORDS_STAGE
-from contextopt.engine.prompts.mentions import Mentions
 from contextopt.engine.prompts.values import WHOLE_SHARES
+from contextopt.engine.questions.mentions import Mentions
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from contextopt.engine.prompts.mentions import Mentions
-from contextopt.engine.prompts.subjects import subject_of, without_framing, without_names
 from contextopt.engine.prompts.values import FilterCounts
+from contextopt.engine.questions.mentions import Mentions
+from contextopt.engine.questions.subjects import subject_of, without_framing, without_names
 from contextopt.limits import DATE_MIN
 from contextopt.search.hybrid import (
     Leads,

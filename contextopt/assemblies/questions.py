@@ -34,13 +34,13 @@ from contextopt.engine import (
 )
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED
 from contextopt.engine.prompts.duplicates import numbers_in
-from contextopt.engine.prompts.mentions import Mentions, add_mentions
 from contextopt.engine.prompts.relevance import TOPIC_WEIGHT, own_relevances, rank_by_query
 from contextopt.engine.prompts.rendering import EXCERPT_CHARS, MESSAGE
 from contextopt.engine.prompts.scoring import Scored
-from contextopt.engine.prompts.topics import Place, Topics
 from contextopt.engine.prompts.values import DateRange, FilterCounts
 from contextopt.engine.prompts.warnings import ContextWarning
+from contextopt.engine.questions.mentions import Mentions, add_mentions
+from contextopt.engine.questions.topics import Place, Topics
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.limits import DATE_MIN

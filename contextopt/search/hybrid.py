@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils import timezone
 
 from contextopt.engine import Match
-from contextopt.engine.prompts.subjects import without_framing
+from contextopt.engine.questions.subjects import without_framing
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
 from contextopt.search.embedders import EmbeddingUnavailable, is_remote
 from contextopt.search.registry import Searchable, SearchFilters

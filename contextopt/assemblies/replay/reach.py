@@ -17,11 +17,11 @@ from contextopt.assemblies.replay.material import Material, NotReplayable, Reaso
 from contextopt.assemblies.replay.settings import NEIGHBOURS, RANKING, differ
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, Relevance
 from contextopt.engine.prompts.config import SCORED_STAGE
-from contextopt.engine.prompts.mentions import Mentions, add_mentions
 from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query, relevances
 from contextopt.engine.prompts.rendering import MESSAGE
 from contextopt.engine.prompts.scoring import MAX_PART
 from contextopt.engine.prompts.values import DateRange
+from contextopt.engine.questions.mentions import Mentions, add_mentions
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import ServiceUnavailable
 from contextopt.search.hybrid import PreparedQuery, Target, look_up, prepare_query, rate

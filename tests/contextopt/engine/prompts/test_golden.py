@@ -17,8 +17,8 @@ from typing import Any
 from contextopt import engine
 from contextopt.engine import Assembled, ContextConfig, Match, Query, RecordDetail, RecordSummary
 from contextopt.engine.prompts.config import STAGES
-from contextopt.engine.prompts.mentions import Mentions, add_mentions
 from contextopt.engine.prompts.rendering import summary_line
+from contextopt.engine.questions.mentions import Mentions, add_mentions
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.version import ENGINE_VERSION
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space

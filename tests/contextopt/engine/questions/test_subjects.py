@@ -2,7 +2,7 @@
 
 import pytest
 
-from contextopt.engine.prompts.subjects import subject_of, without_framing
+from contextopt.engine.questions.subjects import subject_of, without_framing
 
 
 @pytest.mark.parametrize(

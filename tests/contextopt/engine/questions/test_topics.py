@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contextopt.engine import ContextConfig, Relevance
 from contextopt.engine.prompts.relevance import topic_weight, weighted_relevance
-from contextopt.engine.prompts.topics import LONG_EPISODE, SHORT_EPISODE, Place, Topics
+from contextopt.engine.questions.topics import LONG_EPISODE, SHORT_EPISODE, Place, Topics
 from tests.contextopt.engine.factories import NOW
 
 CONFIG = ContextConfig(stage=5)
