@@ -24,12 +24,13 @@ MIN_TOKENS = 50
 MAX_ERROR_TOKENS = 20_000
 """A larger excerpt would be as long as most logs, and choosing its lines would take seconds."""
 GAP = "…"
+_CLASSIFIED_CHARS = 2_000
 
 _ANSI = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|\^\[\[[0-9;]*[A-Za-z]"
 )
 _TIME = re.compile(
-    r"""^\ufeff?(?:
+    r"""(?:^|(?<=\r))\ufeff?(?:
         \[?\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?
       | \[\d\d:\d\d:\d\d(?:[.,]\d+)?\]
     )[ \t]?""",
@@ -59,6 +60,8 @@ _VALUES = {
     Marker.MENTION: 1.0,
 }
 _PLAINEST = (Marker.ERROR, Marker.TROUBLE, Marker.SUMMARY, Marker.EXIT, Marker.DETAIL, Marker.MENTION)
+_FAILURES = (Marker.ERROR, Marker.TROUBLE)
+"""Kept even if a carriage return overwrites them, as a progress bar does after an error."""
 _REPEATED = 0.45
 """Value of each further line of one kind, relative to the one before."""
 _OUTSIDE = 0.25
@@ -118,11 +121,28 @@ def _cut_log(text: str, budget: int, cost: Callable[[str], int], chars: int) -> 
 
 
 def clean_log(text: str) -> str:
-    """Remove colours, time stamps and text overwritten by a carriage return."""
-    text = _ANSI.sub("", text).replace("\r\n", "\n")
-    if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return _TIME.sub("", text)
+    """Remove colours, time stamps, and text that a carriage return overwrites unless it reports a failure."""
+    log = _TIME.sub("", _ANSI.sub("", text).replace("\r\n", "\n"))
+    return "\n".join(_visible_lines(log)) if "\r" in log else log
+
+
+def _visible_lines(log: str) -> Iterator[str]:
+    unfolded = log.replace("\r", "\n")
+    parts = unfolded.split("\n")
+    markers = _mark_lines(unfolded, parts)
+    failures = {parts[index] for index, marker in markers.items() if marker in _FAILURES}
+    for line in log.split("\n"):
+        *overwritten, last = line.rstrip("\r").split("\r")
+        yield from (part for part in overwritten if part in failures)
+        yield last
+
+
+def _mark_lines(log: str, lines: Sequence[str]) -> dict[int, Marker]:
+    """Return the markers of the log's lines that may report a failure, by index."""
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    indexes = {bisect_right(starts, offset) - 1 for offset in find_candidates(log)}
+    classify_start = cache(classify)
+    return {index: classify_start(lines[index][:_CLASSIFIED_CHARS]) for index in sorted(indexes)}
 
 
 def _collapse(numbered: Sequence[tuple[int, str]], gap: str) -> Iterator[str]:
@@ -176,19 +196,10 @@ class _Lines:
         self.markers = self._mark()
 
     def _mark(self) -> dict[int, Marker]:
-        starts = list(accumulate((len(line) + 1 for line in self.texts), initial=0))
-        markers: dict[int, Marker] = {}
-        known: dict[str, Marker] = {}
-        for offset in find_candidates(self.log):
-            index = bisect_right(starts, offset) - 1
-            line = self.texts[index][:2000]
-            if line not in known:
-                known[line] = classify(line)
-            markers[index] = known[line]
+        markers = _mark_lines(self.log, self.texts)
         for index in self._shown_scripts():
-            if index in markers:
-                markers[index] = Marker.NONE
-        return {index: marker for index, marker in sorted(markers.items()) if marker}
+            markers.pop(index, None)
+        return {index: marker for index, marker in markers.items() if marker}
 
     def _shown_scripts(self) -> Iterator[int]:
         """Yield the lines of steps' scripts, which the CI service prints before running them."""

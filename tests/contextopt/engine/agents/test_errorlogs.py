@@ -157,6 +157,11 @@ def test_colours_times_and_overwritten_text_go() -> None:
     assert latest_error(log) == "FAIL a\nError: b\n100 % done\nERROR c"
 
 
+def test_an_overwritten_error_stays() -> None:
+    log = "10 %\r2026-04-22T16:11:56Z ERROR: disk full\r50 %\r100 %\r\r\nstopped\r"
+    assert latest_error(log) == "ERROR: disk full\n100 %\nstopped"
+
+
 def test_repeated_lines_are_written_once() -> None:
     assert latest_error("Error: a\n" + "retrying\n" * 50) == "Error: a\nretrying (×50)"
 
