@@ -3,9 +3,9 @@
 A record is worth its tokens while its relevance is at least a share of the best record's. The share rises
 with each record. It is higher if the best record matches the question clearly, by all its parts and by its
 meaning, since little else is needed then, and if records have no neighbours, since one of them often answers
-alone. It is lower if records are long, since few of them fit, and if there is a topic, since its records are
-similarly relevant. Calibrated on dialogues with short and long messages and on meetings (benchmarks, section
-`recall`). A space's strictness raises or lowers the share, as its question sets suggest.
+alone. It is lower if records are long, since few of them fit, above all in threads, and if there is a topic,
+since its records are similarly relevant. Calibrated on dialogues with short and long messages and on meetings
+(benchmarks, section `recall`). A space's strictness raises or lowers the share, as its question sets suggest.
 """
 
 import math
@@ -26,8 +26,10 @@ USUAL_MATCH, PER_MATCH = 0.615, 0.4
 """Usual relevance of the best record, as a share of the highest possible, and the effect of a higher one."""
 PER_SIMILARITY = 0.5
 """Effect of a higher cosine than usual of the most similar record."""
-USUAL_TOKENS, PER_TOKENS = 45, -0.2
+USUAL_TOKENS, PER_LENGTH = 45, -0.2
 """Usual tokens of a record, and the effect of each factor of e above it."""
+PER_LONG_TURN = -0.13
+"""Further effect of each factor of e above it if records have neighbours, since long turns answer in part."""
 PER_TOPIC = -0.28
 """Effect of a topic."""
 PER_APART = 0.3
@@ -72,14 +74,14 @@ def _share(records: Sequence[Scored], query: Query, config: ContextConfig, best:
     parts = [query.relevant.get(scored.record.id, NOT_RELEVANT) for scored in records]
     has_topic = any(part.topic > 0 for part in parts)
     has_neighbours = any(part.neighbour > 0 for part in parts)
-    tokens = sum(scored.record.tokens for scored in records) / len(records)
+    longer = math.log(sum(scored.record.tokens for scored in records) / len(records) / USUAL_TOKENS)
     share = (
         USUAL_SHARE
         + PER_MATCH * (best / _full_match(parts, config) - USUAL_MATCH)
         + PER_SIMILARITY * _more_similar(parts, query.usual_similarity)
-        + PER_TOKENS * math.log(tokens / USUAL_TOKENS)
+        + PER_LENGTH * longer
         + (PER_TOPIC if has_topic else 0.0)
-        + (0.0 if has_neighbours else PER_APART)
+        + (PER_LONG_TURN * max(0.0, longer) if has_neighbours else PER_APART)
     )
     calibrated = min(GREATEST_SHARE, max(LEAST_SHARE, share))
     return min(1.0, max(0.0, calibrated + float(config.adaptive_strictness)))
