@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
@@ -22,7 +23,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
 from contextopt.agents.tasks import find_task
-from contextopt.errors import NotFound
+from contextopt.errors import Conflict, NotFound
 from contextopt.lookups import find_one
 from contextopt.models import Assembly, Membership, Record, Repository, Role, Space, Task, Team, User
 from contextopt.spaces.spaces import find_space
@@ -107,6 +108,15 @@ def as_404() -> Iterator[None]:
         yield
     except NotFound as error:
         raise Http404(str(error)) from error
+
+
+@contextmanager
+def as_message(request: HttpRequest, refused: str = "") -> Iterator[None]:
+    """Show a conflict as a message on the next page, after the words `refused`."""
+    try:
+        yield
+    except Conflict as error:
+        messages.error(request, f"{refused} {error}".strip())
 
 
 @as_404()

@@ -11,9 +11,8 @@ from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, ResolutionI
 from contextopt.agents.handoffs.models import RESOLUTION_MAX
 from contextopt.agents.handoffs.status import TaskStatus, read_status
 from contextopt.agents.retries import create_task
-from contextopt.errors import Conflict
 from contextopt.models import Finding, HandoffPhase, Role, Task
-from dashboard.kit.access import TeamRequest, as_404, get_task, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, as_message, get_task, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.agents.filters import HandoffTasksForm
@@ -174,14 +173,11 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
     task = get_task(request, task_id)
     require_role(request, Role.EDITOR)
     data = ResolutionIn(resolution=request.POST.get("resolution", "").replace("\x00", "")[:RESOLUTION_MAX])
-    try:
+    with as_message(request):
         with as_404():
             resolved = findings.resolve_decision(
                 team_id=request.team.pk, task_id=task.pk, number=number, data=data, actor=request.actor
             )
-    except Conflict as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, f"Resolved {resolved.key}.")
     return redirect("dashboard:task_findings", task.pk)
 
@@ -194,13 +190,10 @@ def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
     phase = request.POST.get("phase", "")
     expected = phase if phase in HandoffPhase.values else None
     data = CompressIn.model_validate({"force": bool(request.POST.get("force")), "phase": expected})
-    try:
+    with as_message(request):
         compression = findings.compress_phase(
             team_id=request.team.pk, task_id=found.pk, data=data, actor=request.actor
         )
-    except Conflict as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, f"Compressed {compression.phase}.")
     return redirect("dashboard:task_findings", found.pk)
 
@@ -213,13 +206,10 @@ def task_advance(request: TeamRequest, task_id: int) -> HttpResponse:
     to = request.POST.get("to", "")
     expected = to if to in HandoffPhase.values else None
     data = AdvanceIn.model_validate({"force": bool(request.POST.get("force")), "to": expected})
-    try:
+    with as_message(request):
         advanced = findings.advance_phase(
             team_id=request.team.pk, task_id=found.pk, data=data, actor=request.actor
         )
-    except Conflict as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, f"The task is now in {advanced.phase}.")
     return redirect("dashboard:task_findings", found.pk)
 

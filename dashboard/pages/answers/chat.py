@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -13,10 +12,9 @@ from django_htmx.http import reswap, retarget
 from contextopt.chat import endpoint, outbox, prompts
 from contextopt.engine.text.errors import BudgetExceeded, EngineError
 from contextopt.engine.wording import plural
-from contextopt.errors import Conflict
 from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.models import Conversation, Message, Role
-from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, as_message, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.forms import AskForm, MessageForm
@@ -172,10 +170,8 @@ def _address(message: Message) -> str:
 def chat_cancel(request: TeamRequest, message_id: int) -> HttpResponse:
     message = get_question(request, message_id)
     require_role(request, Role.REVIEWER)
-    try:
+    with as_message(request, "Not cancelled."):
         outbox.cancel_message(message=message)
-    except Conflict as error:
-        messages.error(request, f"Not cancelled. {error}")
     return _after_change(request, message)
 
 
@@ -184,10 +180,8 @@ def chat_cancel(request: TeamRequest, message_id: int) -> HttpResponse:
 def chat_retry(request: TeamRequest, message_id: int) -> HttpResponse:
     message = get_question(request, message_id)
     require_role(request, Role.REVIEWER)
-    try:
+    with as_message(request, "Not sent."):
         outbox.retry_message(message=message)
-    except Conflict as error:
-        messages.error(request, f"Not sent. {error}")
     return _after_change(request, message)
 
 

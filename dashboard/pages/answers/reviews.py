@@ -15,7 +15,7 @@ from django_htmx.http import push_url
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Role
-from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, as_message, require_role, team_page
 from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import read_text, space_choices
 from dashboard.kit.pages import STOP_POLLING, render_page
@@ -256,10 +256,8 @@ def review_take(request: TeamRequest, item_id: int) -> HttpResponse:
     """Reserve this item."""
     item = get_item(request, item_id)
     require_role(request, Role.REVIEWER)
-    try:
+    with as_message(request):
         reserve_item(item=item, reviewer=request.actor)
-    except Conflict as error:
-        messages.error(request, str(error))
     return redirect("dashboard:review", item.pk)
 
 
@@ -286,11 +284,8 @@ def review_undo(request: TeamRequest, item_id: int) -> HttpResponse:
     item = get_item(request, item_id)
     require_role(request, Role.REVIEWER)
     slot = own_slot(item, request.actor)
-    try:
+    with as_message(request):
         withdraw_verdict(item=item, reviewer=request.actor)
-    except Conflict as error:
-        messages.error(request, str(error))
-    else:
         assert slot
         request.session[_withdrawn(item)] = urlencode(
             {"verdict": slot.verdict, "note": slot.note, "record_ids": slot.record_ids}, doseq=True

@@ -7,9 +7,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from contextopt.errors import Conflict
 from contextopt.models import Role, Team
-from dashboard.kit.access import TeamRequest, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_message, require_role, team_page
 from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, save_view
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.overview.filters import OverviewForm
@@ -26,7 +25,7 @@ def view_save(request: TeamRequest) -> HttpResponse:
     if given["is_shared"]:
         require_role(request, Role.EDITOR)
     page, query = given["page"], clean_query(given["page"], given["query"], request.team)
-    try:
+    with as_message(request):
         save_view(
             team=request.team,
             owner=None if given["is_shared"] else request.user,
@@ -35,9 +34,6 @@ def view_save(request: TeamRequest) -> HttpResponse:
             query=query,
             created_by=request.actor,
         )
-    except Conflict as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, f"Saved as “{given['name']}”.")
     return redirect(f"{reverse(f'dashboard:{page}')}?{query}")
 

@@ -20,7 +20,7 @@ from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.inputs import BigInt
 from contextopt.models import AssemblyPayload, Role, Space
 from contextopt.spaces.configs import activate_config
-from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import offered_spaces, read_text
 from dashboard.kit.pages import render_page
@@ -243,10 +243,7 @@ def backtest_publish(request: TeamRequest, backtest_id: int) -> HttpResponse:
     found = get_backtest(request, backtest_id)
     require_role(request, Role.EDITOR)
     before = found.space.configs.active().get().version
-    try:
+    with as_message(request, "Not published."):
         activate_config(space=found.space, version=found.config.version, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, f"Not published. {error}")
-    else:
         announce_published(request, found.space, found.config.version, before=before)
     return redirect("dashboard:backtest", found.pk)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from contextopt.errors import Conflict, InvalidInput, NotFound, ServiceUnavailable
 from contextopt.inputs import field_problems, read_digits
 from contextopt.models import Completion, Role
-from dashboard.kit.access import TeamRequest, get_strategy, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_message, get_strategy, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.memories.charts import TrustPoint, trust_figure
@@ -101,11 +101,8 @@ def strategy_retire(request: TeamRequest, memory_id: int) -> HttpResponse:
 def strategy_reinstate(request: TeamRequest, memory_id: int) -> HttpResponse:
     found = get_strategy(request, memory_id)
     require_role(request, Role.EDITOR)
-    try:
+    with as_message(request):
         reinstate_strategy(memory=found, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, "Strategy reinstated.")
     return redirect("dashboard:strategy", memory_id)
 

@@ -14,7 +14,15 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Invitation, Membership, Role, User
 from contextopt.people import members
-from dashboard.kit.access import SESSION_TEAM, TeamRequest, as_404, get_member, require_role, team_page
+from dashboard.kit.access import (
+    SESSION_TEAM,
+    TeamRequest,
+    as_404,
+    as_message,
+    get_member,
+    require_role,
+    team_page,
+)
 from dashboard.kit.pages import render_page
 from dashboard.pages.people.forms import AccountForm, InvitationForm, PasswordForm, RoleForm
 from dashboard.pages.people.team import refuse_secret, render_settings
@@ -90,11 +98,8 @@ def invitation_revoke(request: TeamRequest, invitation_id: int) -> HttpResponse:
     if found is None:
         raise Http404("No such invitation.")
     require_role(request, Role.ADMIN)
-    try:
+    with as_message(request):
         members.revoke_invitation(invitation=found, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, str(error))
-    else:
         messages.success(request, f"Invitation for {found.name} revoked.")
     return redirect(MEMBERS)
 

@@ -17,7 +17,7 @@ from contextopt.errors import Conflict
 from contextopt.models import Record, Role
 from contextopt.spaces.configs import settings_of
 from contextopt.spaces.importing import ImportReport, read_file
-from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
@@ -201,10 +201,8 @@ def set_calibrate(request: TeamRequest, set_id: int) -> HttpResponse:
 def _evaluate(request: TeamRequest, set_id: int, begin: Callable[..., object]) -> HttpResponse:
     found = get_set(request, set_id)
     require_role(request, Role.REVIEWER)
-    try:
+    with as_message(request, "Not evaluated."):
         begin(question_set=found, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, f"Not evaluated. {error}")
     if request.htmx:
         return _render_set(request, found)
     return redirect("dashboard:question_set", found.pk)
@@ -216,14 +214,12 @@ def set_draft(request: TeamRequest, set_id: int) -> HttpResponse:
     """Save the proposed budget as a draft of the space's settings."""
     found = get_set(request, set_id)
     require_role(request, Role.EDITOR)
-    try:
+    with as_message(request, "Not saved."):
         draft = draft_proposed(question_set=found, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, f"Not saved. {error}")
-        return redirect("dashboard:question_set", found.pk)
-    messages.success(request, f"Saved as draft v{draft.version}. Backtest or publish it here.")
-    address = reverse("dashboard:space_settings", args=[found.space.slug])
-    return redirect(f"{address}#version-{draft.version}")
+        messages.success(request, f"Saved as draft v{draft.version}. Backtest or publish it here.")
+        address = reverse("dashboard:space_settings", args=[found.space.slug])
+        return redirect(f"{address}#version-{draft.version}")
+    return redirect("dashboard:question_set", found.pk)
 
 
 @require_POST

@@ -16,7 +16,7 @@ from contextopt.models import ContextConfig, Role, Space
 from contextopt.spaces.configs import SETTINGS, activate_config, find_config, given_settings, publish_config
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.spaces import update_space
-from dashboard.kit.access import TeamRequest, as_404, get_space, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.budgets import budget_bar, compare_versions
@@ -151,12 +151,8 @@ def config_activate(request: TeamRequest, slug: str, version: int) -> HttpRespon
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
     before = space.configs.active().get().version
-    try:
-        with as_404():
-            activate_config(space=space, version=version, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, f"Not published. {error}")
-    else:
+    with as_message(request, "Not published."), as_404():
+        activate_config(space=space, version=version, actor=request.actor)
         announce_published(request, space, version, before=before)
     return redirect("dashboard:space_settings", slug)
 

@@ -23,7 +23,7 @@ from contextopt.spaces.records import (
     update_record,
 )
 from contextopt.spaces.recordviews import view_record
-from dashboard.kit.access import TeamRequest, get_record, get_space, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_message, get_record, get_space, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.pages.spaces.decisions import ASSEMBLIES_SEARCHED, read_decisions
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
@@ -103,11 +103,8 @@ def record_delete(request: TeamRequest, slug: str, record_id: int) -> HttpRespon
 def record_restore(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     found = get_record(request, slug, record_id)
     require_role(request, Role.EDITOR)
-    try:
+    with as_message(request, "Not restored."):
         restore_record(record=found, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, f"Not restored. {error}")
-    else:
         messages.success(request, "Record restored.")
     return _to_record(found)
 
@@ -118,11 +115,8 @@ def record_pin(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     found = get_record(request, slug, record_id)
     require_role(request, Role.EDITOR)
     changes = RecordPatch(pinned=not found.pinned)
-    try:
+    with as_message(request, "Not changed."):
         update_record(record=found, changes=changes, actor=request.actor)
-    except Conflict as error:
-        messages.error(request, f"Not changed. {error}")
-    else:
         messages.success(request, "Pinned." if changes.pinned else "Unpinned.")
     return _to_record(found)
 
