@@ -20,7 +20,11 @@ from tests.concurrency import wait_until
 SUPERVISED = """
 import sys
 from pathlib import Path
+from config.embedded import processes
 from config.embedded.processes import Program, Supervisor
+
+# The program of the test never replaces its worker, so waiting for that shows nothing more.
+processes.REPLACED_SECONDS = 1.0
 
 CHILD = "import signal, time; {} print('ready', flush=True); time.sleep(60)"
 DEAF = CHILD.format("signal.signal(signal.SIGTERM, signal.SIG_IGN);")

@@ -226,13 +226,12 @@ def test_the_gateway_is_killed(own: tuple[Process, Caller, Upstream]) -> None:
     GatewayPolicy.objects.create(space=caller.space, mode="insert")
     load = Load(caller)
     try:
-        for _ in range(2):
-            time.sleep(1.5)
-            os.killpg(process.running.pid, signal.SIGKILL)
-            process.running.wait()
-            process.start()
+        wait_until(lambda: len(load.answered) > 10)
+        os.killpg(process.running.pid, signal.SIGKILL)
+        process.running.wait()
+        process.start()
         done = len(load.answered)
-        wait_until(lambda: len(load.answered) > done + 20)
+        wait_until(lambda: len(load.answered) > done + 10)
     finally:
         load.end()
     # Only requests at work in the moment of the kill failed, and those sent while nothing listened.
@@ -344,9 +343,9 @@ def test_the_database_goes_away(own: tuple[Process, Caller, Upstream]) -> None:
         wait_until(lambda: len(load.answered) > 20)
         with outage():
             # Remembered keys need the database again after five seconds.
-            time.sleep(7)
+            time.sleep(6)
             done = len(load.answered)
-            wait_until(lambda: len(load.answered) > done + 20)
+            wait_until(lambda: len(load.answered) > done + 8)
             refused = caller.send(CHAT, {}, {"X-Contextopt-Key": other})
             assert refused.status_code == 503
     finally:
