@@ -4,9 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 import time_machine
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -15,6 +13,7 @@ from dashboard.gatewaymetrics import doubling_buckets
 from dashboard.rollups.histograms import ASSEMBLY_MS
 from dashboard.tasks import fold_assemblies
 from tests import factories
+from tests.queries import count_at_2_and_20
 
 pytestmark = pytest.mark.django_db
 TOKEN = "a-token-for-prometheus"
@@ -118,18 +117,11 @@ def test_nothing_names_a_team_or_a_space(space: Space) -> None:
 
 
 def test_the_number_of_queries_does_not_grow(space: Space) -> None:
-    def count() -> int:
-        with CaptureQueriesContext(connection) as caught:
-            read()
-        return len(caught)
-
     factories.make_assembly(space)
     factories.make_gateway_request(space)
-    count()
-    before = count()
-    for _ in range(20):
-        factories.make_assembly(space)
-    assert count() == before
+    read()
+    few, many = count_at_2_and_20(read, lambda: factories.make_assembly(space))
+    assert few == many
 
 
 def test_buckets_are_cumulative_and_end_with_all() -> None:

@@ -5,8 +5,7 @@ from decimal import Decimal
 
 import pytest
 import structlog
-from django.db import IntegrityError, connection, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import IntegrityError, transaction
 
 from contextopt import engine
 from contextopt.assemblies.assemble import assemble_space
@@ -19,6 +18,7 @@ from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, 
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import upsert_records
 from tests.factories import NOW, make_assembly, make_record, make_space
+from tests.queries import count_queries
 
 
 def fill(space: Space, count: int, rng: random.Random, days: float = 45) -> None:
@@ -183,10 +183,8 @@ def test_a_preview_leaves_no_trace(space: Space) -> None:
 @pytest.mark.parametrize("count", [2, 60])
 def test_an_assembly_takes_three_statements(space: Space, count: int) -> None:
     fill(space, count, random.Random(4))
-    with CaptureQueriesContext(connection) as captured:
-        make_assembly(space)
     # the space with its settings, candidates with their counts, the row with its payload
-    assert len(captured) == 3
+    assert count_queries(lambda: make_assembly(space)) == 3
 
 
 def test_log_rows_never_change(space: Space) -> None:

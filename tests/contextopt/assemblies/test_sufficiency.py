@@ -3,8 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
@@ -14,6 +12,7 @@ from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.configs import publish_settings
 from tests.factories import NOW, make_assembly, make_record
+from tests.queries import count_queries
 
 LONG_AGO = NOW - timedelta(days=400)
 
@@ -320,9 +319,7 @@ def test_warnings_stored_as_text_are_notes(space: Space) -> None:
 def test_only_an_empty_context_takes_an_extra_statement(space: Space) -> None:
     def count(**settings: object) -> int:
         make_assembly(space, **settings)
-        with CaptureQueriesContext(connection) as queries:
-            make_assembly(space, **settings)
-        return len(queries)
+        return count_queries(lambda: make_assembly(space, **settings))
 
     make_record(space, date=NOW - timedelta(days=20))
     # The space, the candidates, the log.

@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
@@ -24,6 +22,7 @@ from contextopt.people.models import hash_key
 from tests.commands import Run, Write, manage, shell_environment
 from tests.concurrency import wait_until
 from tests.factories import NOW, make_assembly, make_record, make_space
+from tests.queries import count_queries
 
 AS_OF = NOW.isoformat()
 type Answer = dict[str, Any]
@@ -229,9 +228,7 @@ def test_queries_cost_the_same_statements_each(default_space: Space, run: Run, t
     def count(lines: int) -> int:
         path = tmp_path / f"{lines}.jsonl"
         path.write_text("".join(json.dumps({"id": n, "as_of": AS_OF}) + "\n" for n in range(lines)))
-        with CaptureQueriesContext(connection) as queries:
-            run("assemble", "support", "--queries", path, "--stage", "4")
-        return len(queries)
+        return count_queries(lambda: run("assemble", "support", "--queries", path, "--stage", "4"))
 
     # Team and space, its tokenizer's name, then three statements a line.
     assert (count(2), count(12)) == (3 + 2 * 3, 3 + 12 * 3)
@@ -316,10 +313,8 @@ def test_verification_goes_by_bounded_chunks(
     monkeypatch.setattr("dashboard.management.commands.verify_savings.CHUNK", 2)
     for _ in range(5):
         make_assembly(default_space)
-    with CaptureQueriesContext(connection) as queries:
-        run("verify_savings", "--since", "2020-01-01")
     # The team, then three chunks and an empty one that ends the loop.
-    assert len(queries) == 1 + 4
+    assert count_queries(lambda: run("verify_savings", "--since", "2020-01-01")) == 1 + 4
 
 
 class Interrupted(ReportingCommand):

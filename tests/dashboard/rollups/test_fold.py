@@ -12,7 +12,6 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 from django.db.models import F
-from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -35,6 +34,7 @@ from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.rollups.compared import OSLO, assert_figures_are_those_of_the_rows, stored, whole
 from tests.factories import NOW, make_space, make_team
+from tests.queries import count_queries
 
 ROW = """
 INSERT INTO contextopt_assembly (
@@ -231,9 +231,7 @@ def test_only_one_folds_at_a_time_and_whoever_embeds_is_no_hindrance() -> None:
 
 
 def test_an_idle_run_costs_one_query(team: Team) -> None:
-    with CaptureQueriesContext(connection) as queries:
-        keep_rollups()
-    assert len(queries) == 1
+    assert count_queries(keep_rollups) == 1
 
 
 def test_teams_are_apart(logged: Space) -> None:

@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Space
 from memory.models import ReviewItem, ReviewSlot
 from tests import factories
 from tests.contextopt.api.conftest import Caller, fields_of
 from tests.memory.factories import make_review
+from tests.queries import count_at_2_and_20
 
 
 @pytest.fixture
@@ -95,11 +94,6 @@ def test_bad_rules(api: Caller) -> None:
 
 def test_the_list_asks_as_often_for_twenty_as_for_two(reader: Caller, space: Space) -> None:
     reader.get("/me")
-    counts = []
-    for size in (2, 20):
-        while ReviewItem.objects.count() < size:
-            make_review(space)
-        with CaptureQueriesContext(connection) as queries:  # the key; the items
-            assert len(reader.get("/reviews").json()["items"]) == size
-        counts.append(len(queries))
-    assert counts == [2, 2]
+    # the key; the items
+    assert count_at_2_and_20(lambda: reader.get("/reviews"), lambda: make_review(space)) == [2, 2]
+    assert len(reader.get("/reviews").json()["items"]) == 20

@@ -5,8 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.givens import unpack_givens
 from contextopt.assemblies.purge import purge_record
@@ -20,6 +18,7 @@ from contextopt.spaces.records import delete_record, restore_record, update_reco
 from tests.contextopt.assemblies.replay.test_replay import logged
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.factories import make_space as make_other_space
+from tests.queries import count_queries
 from tests.recomputed import STAGES, Restless, make_searchable
 
 
@@ -220,12 +219,8 @@ def test_an_explanation_takes_few_queries(space: Space) -> None:
     records = make_hours(space, 130)
     assembly = logged(assemble(space, max_records=5).id)
     record = Record.objects.select_related("space").get(pk=records[128].pk)
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        explain_record(assembly, record)
     # The versions that were given, and the record's own revisions.
-    assert len(queries) == 2
+    assert count_queries(lambda: explain_record(assembly, record)) == 2
 
 
 # ---- finding the record

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Record, Space, Team
 from contextopt.spaces.importing import (
@@ -25,6 +23,7 @@ from contextopt.spaces.importing import (
 )
 from tests.factories import NOW
 from tests.imports import rejections, run_import, write_jsonl
+from tests.queries import count_queries
 
 
 @pytest.mark.django_db
@@ -391,11 +390,8 @@ def test_a_batch_is_bounded_in_rows_and_bytes(space: Space) -> None:
 def test_a_batch_costs_the_same_queries_at_2_rows_and_at_200(space: Space) -> None:
     def count(rows: int) -> int:
         found = [RawRow(n, {"title": f"{rows}-{n}"}, 10) for n in range(rows)]
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
-            import_rows(space=space, rows=found, actor="test", report=ImportReport())
-        return len(queries)
+        report = ImportReport()
+        return count_queries(lambda: import_rows(space=space, rows=found, actor="test", report=report))
 
     count(1)
     assert count(2) == count(200)

@@ -7,9 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from contextopt.engine.agents.contexts import AgentContext
@@ -28,6 +26,7 @@ from dashboard.rollups.sources import FigureFilter
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, html_of, log_in
 from tests.factories import NOW
+from tests.queries import count_at_2_and_20
 
 pytestmark = pytest.mark.usefixtures("noon")
 
@@ -213,15 +212,11 @@ def test_csv_has_the_charts_numbers(owner_client: Client, team: Team) -> None:
 
 
 def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
-    counts = []
-    for wanted in (2, 20):
-        while Assembly.objects.count() < wanted:
-            log_filtering(team, f"phase-{Assembly.objects.count()}")
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, figures, figures of the period before, the page, the profiles
-            html_of(owner_client, URL)
-        counts.append(len(queries))
-    assert counts == [8, 8]
+    def log_one() -> None:
+        log_filtering(team, f"phase-{Assembly.objects.count()}")
+
+    # the frame's four, figures, figures of the period before, the page, the profiles
+    assert count_at_2_and_20(lambda: html_of(owner_client, URL), log_one) == [8, 8]
 
 
 # A phase's settings

@@ -1,9 +1,7 @@
 from dataclasses import fields
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils.html import escape
 
 from contextopt.agents.inputs import StandingDocumentIn
@@ -14,6 +12,7 @@ from contextopt.models import Repository, Role, StandingDocument, Team
 from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
 from tests import factories
 from tests.dashboard.conftest import html_of, log_in
+from tests.queries import count_at_2_and_20
 
 URL = "/repositories/"
 TASK = "?task=prices+of+a+cart"
@@ -38,15 +37,11 @@ def test_the_list_has_the_counts(owner_client: Client, repository: Repository) -
 
 
 def test_the_list_asks_as_often_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
-    counts = []
-    for wanted in (2, 20):
-        while Repository.objects.count() < wanted:
-            Repository.objects.create(team=team, name=f"r{Repository.objects.count()}")
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, repositories
-            html_of(owner_client, URL)
-        counts.append(len(queries))
-    assert counts == [5, 5]
+    def make_one() -> None:
+        Repository.objects.create(team=team, name=f"r{Repository.objects.count()}")
+
+    # the frame's four, repositories
+    assert count_at_2_and_20(lambda: html_of(owner_client, URL), make_one) == [5, 5]
 
 
 def test_a_task_gets_its_files_and_why(owner_client: Client, repository: Repository) -> None:

@@ -15,6 +15,7 @@ from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.agents.retries import ATTEMPTS_SHOWN
 from tests import factories
 from tests.dashboard.conftest import html_of, log_in
+from tests.queries import count_at_2_and_20
 
 URL = "/retries/"
 BEFORE = "".join(f"line {number}\n" for number in range(60))
@@ -232,14 +233,8 @@ def test_the_attempts_are_a_partial(partial, task: Task) -> None:
 
 
 def test_a_task_asks_as_often_for_twenty_attempts_as_for_two(owner_client: Client, task: Task) -> None:
-    counts = []
-    for wanted in (2, 20):
-        while task.attempts.count() < wanted:
-            factories.make_attempt(task)
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the task, its figures, its attempts
-            page_of(owner_client, task)
-        counts.append(len(queries))
+    counts = count_at_2_and_20(lambda: page_of(owner_client, task), lambda: factories.make_attempt(task))
+    # the frame's four, the task, its figures, its attempts
     assert counts == [7, 7]
 
 

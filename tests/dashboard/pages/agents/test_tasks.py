@@ -2,9 +2,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.agents.handoffs.compression import WrittenBrief, settle_brief
 from contextopt.models import Finding, HandoffSettings, PhaseCompression, Role, Task, Team
@@ -12,6 +10,7 @@ from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of, log_in, squeezed
+from tests.queries import count_at_2_and_20
 
 URL = "/tasks/"
 FINDING = {
@@ -100,28 +99,18 @@ def test_the_list_is_a_partial(partial: Callable[..., str], task: Task) -> None:
 
 
 def test_as_many_queries_for_twenty_tasks_as_for_two(owner_client: Client, team: Team) -> None:
-    counts = []
-    for wanted in (2, 20):
-        while Task.objects.count() < wanted:
-            task = factories.make_task(team)
-            factories.make_finding(task)
-            factories.make_advance(task)
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the page, its findings, its hand-offs
-            html_of(owner_client, URL)
-        counts.append(len(queries))
-    assert counts == [7, 7]
+    def hand_on() -> None:
+        task = factories.make_task(team)
+        factories.make_finding(task)
+        factories.make_advance(task)
+
+    # the frame's four, the page, its findings, its hand-offs
+    assert count_at_2_and_20(lambda: html_of(owner_client, URL), hand_on) == [7, 7]
 
 
 def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, task: Task, board: str) -> None:
-    counts = []
-    for wanted in (2, 20):
-        while task.findings.count() < wanted:
-            factories.make_finding(task)
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the task, findings, compressions, settings, versions
-            html_of(owner_client, board)
-        counts.append(len(queries))
+    counts = count_at_2_and_20(lambda: html_of(owner_client, board), lambda: factories.make_finding(task))
+    # the frame's four, the task, findings, compressions, settings, versions
     assert counts == [9, 9]
 
 

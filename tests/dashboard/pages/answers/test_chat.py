@@ -3,9 +3,7 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.chat.outbox import claim_message, postpone
@@ -15,6 +13,7 @@ from memory.models import Vote
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of
 from tests.factories import NOW
+from tests.queries import count_at_2_and_20
 
 ENDPOINT = "http://127.0.0.1:9/v1"
 
@@ -209,29 +208,19 @@ def test_a_reader_learns_who_can_ask(
 def test_the_queries_do_not_grow_with_the_messages(
     owner_client: Client, conversation: Conversation, settings: Any
 ) -> None:
-    counts = []
-    for number in (2, 10):
-        for _ in range(number):
-            factories.make_answer(conversation, settings)
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
-            # the frame's four; the conversation, its messages, their votes
-            page_of(owner_client, conversation)
-        counts.append(len(queries))
+    counts = count_at_2_and_20(
+        lambda: page_of(owner_client, conversation), lambda: factories.make_answer(conversation, settings)
+    )
+    # the frame's four; the conversation, its messages, their votes
     assert counts == [7, 7]
 
 
 def test_the_queries_of_the_list_do_not_grow(owner_client: Client, space: Space) -> None:
-    counts = []
-    for number in (2, 10):
-        for _ in range(number):
-            factories.make_message(factories.make_conversation(space))
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four; spaces of the form, conversations, their waiting messages
-            html_of(owner_client, "/chat/")
-        counts.append(len(queries))
-    assert counts == [7, 7]
+    def ask() -> None:
+        factories.make_message(factories.make_conversation(space))
+
+    # the frame's four; spaces of the form, conversations, their waiting messages
+    assert count_at_2_and_20(lambda: html_of(owner_client, "/chat/"), ask) == [7, 7]
 
 
 # Votes

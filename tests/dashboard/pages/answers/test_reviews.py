@@ -6,9 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import time_machine
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -25,6 +23,7 @@ from memory.review.reservations import give_verdict, reserve_item
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of, log_in
 from tests.memory.factories import make_review
+from tests.queries import count_at_2_and_20, count_queries
 
 URL = "/review/"
 CUT = VerdictIn(verdict="context_cut", note="A secret note.")
@@ -320,18 +319,13 @@ def test_what_to_change(reviewer: Client, space: Space, team: Team) -> None:
 
 def test_pages_ask_as_often_for_twenty_items_as_for_two(reviewer: Client, space: Space) -> None:
     factories.make_record(space)
-    counts = []
-    for size in (2, 20):
-        while ReviewItem.objects.count() < size:
-            give_verdict(item=make_review(space), reviewer="user:ann", data=CUT)
-        with CaptureQueriesContext(connection) as queue:
-            # the frame's four; rules, progress, agreement; items, by settings, by record; spaces
-            html_of(reviewer, f"{URL}?state=done")
-        counts.append(len(queue))
-    assert counts == [11, 11]
+
+    def judge() -> None:
+        give_verdict(item=make_review(space), reviewer="user:ann", data=CUT)
+
+    # the frame's four; rules, progress, agreement; items, by settings, by record; spaces
+    assert count_at_2_and_20(lambda: html_of(reviewer, f"{URL}?state=done"), judge) == [11, 11]
     item = make_review(space)
-    with CaptureQueriesContext(connection) as page:
-        html_of(reviewer, f"{URL}{item.pk}/")
     # the frame's four; item, own slot, verdicts; payload, titles, long notes, votes, kept texts; slots,
     # progress; and the session, which keeps the trail
-    assert len(page) <= 18
+    assert count_queries(lambda: html_of(reviewer, f"{URL}{item.pk}/")) <= 18

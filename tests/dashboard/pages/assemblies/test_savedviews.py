@@ -1,7 +1,7 @@
+from itertools import count
+
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from contextopt.errors import Conflict
@@ -12,6 +12,7 @@ from tests import factories
 from tests.dashboard.conftest import HTMX, log_in, squeezed
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW
+from tests.queries import count_at_2_and_20
 
 SAVE = reverse("dashboard:view_save")
 
@@ -121,11 +122,8 @@ def test_there_is_an_end_to_views(team: Team, owner_client: Client) -> None:
 
 def test_the_list_costs_one_query_for_two_as_for_twenty(team: Team) -> None:
     client = log_in(factories.make_user("edda", team, Role.EDITOR))
-    counts = []
-    for wanted in (2, 20):
-        for number in range(wanted):
-            make_view(team, name=f"View {number}")
-        with CaptureQueriesContext(connection) as queries:
-            client.get("/assemblies/")
-        counts.append(len(queries))
+    numbers = count(1)
+    counts = count_at_2_and_20(
+        lambda: client.get("/assemblies/"), lambda: make_view(team, name=f"View {next(numbers)}")
+    )
     assert counts == [7, 7]

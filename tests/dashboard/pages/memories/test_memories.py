@@ -1,15 +1,14 @@
 """The pages Memory and Strategies."""
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Team
 from memory.models import Memory, StrategyUse
 from memory.strategies.strategies import rate_use
 from tests.dashboard.conftest import html_of, seen_in
 from tests.memory.factories import make_memory, make_strategy, make_use
+from tests.queries import count_at_2_and_20
 
 LIKE = "Fix wrong rounding of the prices in the shopping cart"
 
@@ -43,20 +42,14 @@ def test_filters_that_cannot_be_read_say_so(owner_client: Client, team: Team, qu
 
 
 def test_as_many_queries_for_twenty_as_for_two(owner_client: Client, team: Team) -> None:
-    counts = []
-    for wanted in (2, 20):
-        while Memory.objects.count() < wanted:
-            number = Memory.objects.count()
-            make_strategy(team, description=f"Fix bug number {number}", plan=f"Open file{number}")
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the memories
-            html_of(owner_client, "/memory/")
-        counts.append(len(queries))
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the strategies, their ratings
-            html_of(owner_client, "/strategies/")
-        counts.append(len(queries))
-    assert counts == [5, 6, 5, 6]
+    def learn() -> None:
+        number = Memory.objects.count()
+        make_strategy(team, description=f"Fix bug number {number}", plan=f"Open file{number}")
+
+    # the frame's four, the memories
+    assert count_at_2_and_20(lambda: html_of(owner_client, "/memory/"), learn) == [5, 5]
+    # the frame's four, the strategies, their ratings
+    assert count_at_2_and_20(lambda: html_of(owner_client, "/strategies/"), learn) == [6, 6]
 
 
 def test_a_memory_is_made_read_changed_deleted_and_restored(editor_client: Client, team: Team) -> None:

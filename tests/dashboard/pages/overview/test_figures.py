@@ -6,8 +6,6 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from contextopt.models import Assembly, Space, Team
 from dashboard.kit.periods import recent_period
@@ -15,6 +13,7 @@ from dashboard.pages.overview.figures import read_score_spread, read_series
 from dashboard.rollups.prices import read_prices
 from dashboard.rollups.sources import FigureFilter
 from tests.factories import NOW, make_record, make_space, make_team
+from tests.queries import count_queries
 
 JUST_NOW = NOW - timedelta(minutes=1)
 
@@ -148,11 +147,7 @@ def test_each_question_is_one_query(space: Space) -> None:
     wanted = ask(space.team)
     prices = read_prices(wanted)
     for question in (partial(read_series, prices=prices), read_prices, read_score_spread):
-        with CaptureQueriesContext(
-            connection,
-        ) as queries:
-            question(wanted)
-        assert len(queries) == 1
+        assert count_queries(partial(question, wanted)) == 1
 
 
 def test_the_spread_of_scores(space: Space) -> None:

@@ -28,6 +28,7 @@ from tests import factories
 from tests.dashboard.conftest import HTMX, html_of, log_in, seen_in, squeezed
 from tests.memory.factories import make_review
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_questions, make_talk
+from tests.queries import count_queries
 
 PET = ASKED[0][1]
 
@@ -77,17 +78,10 @@ def test_lists_sets_with_their_last_recall(owner_client, questions, team) -> Non
 
 
 def test_the_list_takes_the_same_queries_for_one_set_and_for_three(owner_client, questions, space) -> None:
-    def count() -> int:
-        with CaptureQueriesContext(
-            connection,
-        ) as found:
-            html_of(owner_client, "/questions/")
-        return len(found)
-
-    before = count()
+    before = count_queries(lambda: html_of(owner_client, "/questions/"))
     for name in ("B", "C"):
         create_set(space=space, name=name, actor="test")
-    assert count() == before
+    assert count_queries(lambda: html_of(owner_client, "/questions/")) == before
 
 
 def test_the_page_of_a_set_takes_the_same_queries_for_four_questions_and_for_nine(
@@ -95,9 +89,7 @@ def test_the_page_of_a_set_takes_the_same_queries_for_four_questions_and_for_nin
 ) -> None:
     def count() -> int:
         request_and_begin(question_set=questions, data=EvaluationIn(), actor="test")
-        with CaptureQueriesContext(connection) as found:
-            html_of(owner_client, url_of(questions))
-        return len(found)
+        return count_queries(lambda: html_of(owner_client, url_of(questions)))
 
     before = count()
     for number in range(5):

@@ -2,9 +2,7 @@ import re
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
 from contextopt.models import Record, Space
@@ -15,6 +13,7 @@ from dashboard.pages.spaces.forms import RecordEditForm
 from tests.dashboard.conftest import HTMX, html_of, seen_in
 from tests.factories import make_assembly, make_record
 from tests.memory.factories import make_review
+from tests.queries import count_at_2_and_20
 
 NEW = "/spaces/support/records/new/"
 
@@ -243,17 +242,12 @@ def test_a_purged_record_stays_as_it_is(owner_client: Client, record: Record) ->
 
 
 def test_the_page_asks_as_often_for_twenty_revisions_as_for_two(owner_client: Client, record: Record) -> None:
-    counts = []
-    for wanted in (2, 20):
-        while record.revisions.count() < wanted:
-            changes = RecordPatch(title=f"Title {record.revisions.count()}")
-            update_record(record=record, changes=changes, actor="test")
-        with CaptureQueriesContext(connection) as queries:
-            # the frame's four, the record with its space, the view and its count in one,
-            # the revisions, the decisions
-            owner_client.get(url_of(record))
-        counts.append(len(queries))
-    assert counts == [8, 8]
+    def change() -> None:
+        changes = RecordPatch(title=f"Title {record.revisions.count()}")
+        update_record(record=record, changes=changes, actor="test")
+
+    # the frame's four, the record with its space, the view and its count in one, the revisions, the decisions
+    assert count_at_2_and_20(lambda: owner_client.get(url_of(record)), change) == [8, 8]
 
 
 def test_the_trash_leads_back(editor_client: Client, record: Record) -> None:
