@@ -1,11 +1,13 @@
 """Every endpoint refuses callers without a key, with a lower scope, and from another team."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from django.test import override_settings
 
+from config.urls import api as ninja_api
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
 from contextopt.models import Assembly, Space, Team
@@ -23,6 +25,12 @@ from tests import factories
 from tests.contextopt.api.conftest import Caller, make_caller
 from tests.memory.factories import make_review, make_strategy, make_use
 
+SIMULATION = {
+    "context_tokens": 500,
+    "model": "gpt-4o-mini",
+    "records": [{"title": "Queue stuck", "date": "2026-11-20T09:30:00Z", "external_id": "1"}],
+    "turns": [{"query": "Why is the queue stuck?", "expected": ["1"]}],
+}
 # method, path, lowest scope allowed, body
 ENDPOINTS = [
     ("GET", "/me", "read", None),
@@ -56,11 +64,11 @@ ENDPOINTS = [
     ("POST", "/assemblies/{assembly}/replay", "read", {"settings": {"max_records": 3}}),
     ("GET", "/assemblies/{assembly}/explain?expect={record}", "read", None),
     ("GET", "/phases", "read", None),
-    ("POST", "/phases/building/filter", "write", {"context": {}}),
-    ("GET", "/phases/building/profiles", "read", None),
-    ("POST", "/phases/building/profiles", "admin", {"budget_tokens": 5}),
-    ("GET", "/phases/building/profiles/1", "read", None),
-    ("POST", "/phases/building/profiles/1/activate", "admin", None),
+    ("POST", "/phases/{phase}/filter", "write", {"context": {}}),
+    ("GET", "/phases/{phase}/profiles", "read", None),
+    ("POST", "/phases/{phase}/profiles", "admin", {"budget_tokens": 5}),
+    ("GET", "/phases/{phase}/profiles/1", "read", None),
+    ("POST", "/phases/{phase}/profiles/1/activate", "admin", None),
     ("GET", "/tasks", "read", None),
     ("POST", "/tasks", "write", {"description": "New"}),
     ("GET", "/tasks/{task}", "read", None),
@@ -69,8 +77,9 @@ ENDPOINTS = [
     ("GET", "/tasks/{task}/attempts/1", "read", None),
     ("POST", "/tasks/{task}/findings", "write", {"category": "risks", "content": {"description": "New"}}),
     ("GET", "/tasks/{task}/findings", "read", None),
-    ("GET", "/tasks/{task}/findings/F-001", "read", None),
-    ("POST", "/tasks/{task}/findings/F-002/resolve", "write", {"resolution": "Whole cents"}),
+    ("GET", "/tasks/{task}/findings/{finding}", "read", None),
+    ("PATCH", "/tasks/{task}/findings/{finding}", "write", {"tags": ["money"]}),
+    ("POST", "/tasks/{task}/findings/{decision}/resolve", "write", {"resolution": "Whole cents"}),
     ("POST", "/compress-findings", "read", {"phase": "analysis", "findings": []}),
     (
         "POST",
@@ -83,7 +92,10 @@ ENDPOINTS = [
             "diagnosis": {"root_cause": "bad_plan"},
         },
     ),
+    ("POST", "/placement-simulations", "write", SIMULATION),
     ("GET", "/tasks/{task}/status", "read", None),
+    ("GET", "/tasks/{task}/timeline", "read", None),
+    ("GET", "/tasks/{task}/compressions", "read", None),
     ("POST", "/tasks/{task}/compress", "write", {"force": True}),
     ("POST", "/tasks/{task}/advance", "write", {"force": True}),
     ("POST", "/tasks/{task}/bundle", "write", {"context": {}}),
@@ -166,9 +178,9 @@ NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]
 SCOPES = ["read", "write", "admin"]
 # These endpoints cover only the caller's own team: a stranger sees their own.
 OF_ONES_OWN = {
-    "/compress-findings", "/retry-delta",
-    "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/building/filter",
-    "/phases/building/profiles", "/tasks", "/repos", "/standing-documents", "/conversations", "/feedback",
+    "/compress-findings", "/retry-delta", "/placement-simulations",
+    "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/{phase}/filter",
+    "/phases/{phase}/profiles", "/tasks", "/repos", "/standing-documents", "/conversations", "/feedback",
     "/feedback/trends",
     "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
     "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
@@ -216,6 +228,7 @@ def make_places(space: Space, team: Team) -> dict[str, object]:
     message = factories.make_message(conversation)
     return memories | {
         "slug": space.slug, "record": record.pk, "assembly": assembly.id, "key": key.pk, "task": task.pk,
+        "phase": "building", "finding": "F-001", "decision": "F-002",
         "repo": repository.pk, "conversation": conversation.pk, "message": message.pk,
         "review": make_review(space).pk, "document": document_id,
     } | make_question_places(space)  # fmt: skip
@@ -240,6 +253,19 @@ def make_question_places(space: Space) -> dict[str, object]:
         "backtest": backtest.pk, "set": found.pk, "question": question.pk, "evaluation": evaluation.pk,
         "verdict": item.pk, "answered": assembly.pk,
     }  # fmt: skip
+
+
+def test_every_endpoint_is_in_the_list():
+    schema = ninja_api.get_openapi_schema(path_prefix="/api/")
+    described = {
+        (method.upper(), shape_of(path)) for path, methods in schema["paths"].items() for method in methods
+    }
+    assert described == {(method, shape_of(f"/api/v1{path}")) for method, path, _, _ in ENDPOINTS}
+
+
+def shape_of(path: str) -> str:
+    """Return the path with a star for each of its parameters."""
+    return re.sub(r"\{[^}]+\}|\b\d+\b", "*", path.partition("?")[0])
 
 
 def call(caller: Caller, method: str, path: str, body: object, places: dict[str, object]):
@@ -301,9 +327,10 @@ def test_head_is_answered_as_get_without_the_body(api, places, path):
 
 
 def test_list_is_of_ones_own_team(stranger, places):
-    assert stranger.get("/spaces").json()["items"] == []
-    assert stranger.get("/assemblies").json()["items"] == []
-    assert stranger.get("/tasks").json()["items"] == []
-    assert stranger.get("/phases/building/profiles").json()["items"] == []
+    for path in (
+        "/spaces", "/assemblies", "/tasks", "/repos", "/standing-documents", "/conversations", "/memories",
+        "/feedback", "/reviews", "/phases/building/profiles",
+    ):  # fmt: skip
+        assert stranger.get(path).json()["items"] == [], path
     assert {phase["version"] for phase in stranger.get("/phases").json()["items"]} == {None}
     assert [key["name"] for key in stranger.get("/keys").json()["items"]] == ["admin-key"]

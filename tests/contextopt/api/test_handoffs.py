@@ -183,14 +183,6 @@ def test_a_finding_is_tagged_and_linked_afterwards(api, path):
     assert api.patch(f"{path}/findings/F-009", {"tags": []}).status_code == 404
 
 
-def test_who_may_change_a_finding(reader, stranger, path, task):
-    factories.make_finding(task)
-    for caller, status in ((reader, 403), (stranger, 404)):
-        assert caller.patch(f"{path}/findings/F-001", {"tags": ["critical"]}).status_code == status
-    assert stranger.get(f"{path}/compressions").status_code == 404
-    assert Finding.objects.get().tags == []
-
-
 def test_phases_are_not_skipped(api, path):
     api.post(f"{path}/findings", RISK)
     assert api.post(f"{path}/advance", {"to": "implementation"}).status_code == 409

@@ -17,7 +17,7 @@ from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from tests import factories
 from tests.contextopt.api.conftest import Caller, fields_of
-from tests.contextopt.api.test_every_endpoint import ENDPOINTS, call, make_places
+from tests.contextopt.api.test_every_endpoint import ENDPOINTS, call, make_places, shape_of
 
 pytestmark = pytest.mark.django_db
 # Open to limited keys, with the status that a right request gets.
@@ -114,14 +114,8 @@ def test_no_endpoint_is_open_that_this_test_does_not_know(places: dict[str, obje
                 if hasattr(operation.view_func, "checks")
                 for method in operation.methods
             }
-    known = {(method, _shape(path)) for method, path, scope, _ in ENDPOINTS if path in OPEN}
-    assert {(method, _shape(path)) for method, path in found} <= known
-
-
-def _shape(path: str) -> str:
-    path = path.partition("?")[0].strip("/")
-    parts = ["*" if part.startswith("{") or part.isdigit() else part for part in path.split("/")]
-    return "/".join(parts)
+    known = {(method, shape_of(path.strip("/"))) for method, path, scope, _ in ENDPOINTS if path in OPEN}
+    assert {(method, shape_of(path.strip("/"))) for method, path in found} <= known
 
 
 @pytest.mark.parametrize("path", LISTS)

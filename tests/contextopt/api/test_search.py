@@ -127,11 +127,6 @@ def test_a_refusal_names_the_field(reader: Caller, team: Team, body, field: str)
     assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-def test_another_teams_space_is_not_found(stranger: Caller, space: Space) -> None:
-    make_record(space)
-    assert ask(stranger).status_code == 404
-
-
 def test_another_space_keeps_its_own(reader: Caller, space: Space, team: Team) -> None:
     make_record(make_space(team, "other"), title="queue elsewhere")
     assert ask(reader).json()["results"] == []

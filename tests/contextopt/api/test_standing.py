@@ -90,16 +90,3 @@ def test_delete(writer, api):
     assert writer.delete(f"/standing-documents/{document}").status_code == 204
     assert api.get(f"/standing-documents/{document}").status_code == 404
     assert AuditEvent.objects.filter(action="document.detached").count() == 1
-
-
-def test_who_may(reader, stranger, nobody, writer):
-    document = writer.post("/standing-documents", STYLE).json()["id"]
-    path = f"/standing-documents/{document}"
-    assert reader.get(path).status_code == 200
-    assert reader.post("/standing-documents", STYLE).status_code == 403
-    assert reader.delete(path).status_code == 403
-    assert nobody.get(path).status_code == 401
-    assert stranger.get(path).status_code == 404
-    assert stranger.delete(path).status_code == 404
-    assert stranger.get("/standing-documents").json()["items"] == []
-    assert StandingDocument.objects.count() == 1

@@ -55,9 +55,3 @@ def test_a_new_task_has_nothing(api, team):
 def test_bad_queries(api, team, query, field):
     response = api.get(f"/tasks/{factories.make_task(team).pk}/timeline", **query)
     assert (response.status_code, fields_of(response)) == (422, {field})
-
-
-def test_who_may_read(reader, stranger, nobody, task):
-    path = f"/tasks/{task.pk}/timeline"
-    statuses = [caller.get(path).status_code for caller in (reader, stranger, nobody)]
-    assert statuses == [200, 404, 401]

@@ -308,6 +308,28 @@ def test_outsiders_find_nothing(name: str, address, outsider_client: Client) -> 
     assert outsider_client.get(address(name)).status_code == 404
 
 
+def test_outsiders_pages_link_to_nothing_of_the_team(
+    address, owner_client: Client, outsider_client: Client
+) -> None:
+    shared, owned = ([name for name in PAGES if PAGES[name] is is_owned] for is_owned in (False, True))
+    things = {f'href="{address(name)}"' for name in owned}
+    shown = "".join(page_of(owner_client, address(name)) for name in shared)
+    assert sum(thing in shown for thing in things) >= 11
+    for name in shared:
+        html = page_of(outsider_client, address(name))
+        assert not [thing for thing in things if thing in html], name
+
+
+def page_of(client: Client, url: str) -> str:
+    return client.get(url).getvalue().decode()
+
+
+def test_a_number_beyond_the_databases_is_not_found(address, owner_client: Client) -> None:
+    for name in (name for name, is_owned in PAGES.items() if is_owned):
+        url = re.sub(r"\d+", str(2**70), address(name))
+        assert owner_client.get(url).status_code == (200 if url == address(name) else 404), url
+
+
 @pytest.mark.parametrize("name", [n for n, (_, is_owned) in ACTIONS.items() if is_owned])
 def test_outsiders_change_nothing(name: str, address, outsider_client: Client) -> None:
     assert outsider_client.post(address(name)).status_code == 404
@@ -318,9 +340,9 @@ def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
     needed = ACTIONS[name][0]
     roles = list(Role)
     client = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
-    response = client.post(address(name))
-    assert response.status_code == 403
-    assert f"This requires the role {needed.label.lower()}" in response.content.decode()
+    for response in (client.post(address(name)), *[client.get(address(name))] * (name in ALSO_FORMS)):
+        assert response.status_code == 403
+        assert f"This requires the role {needed.label.lower()}" in response.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -369,8 +391,9 @@ SENT_ELSEWHERE = {
 
 
 @pytest.mark.parametrize("name", [n for n in (*ACTIONS, "view_save") if n not in SENT_ELSEWHERE])
-def test_what_a_browser_sends_ends_in_a_redirect(name: str, address, owner_client: Client) -> None:
-    response = owner_client.post(address(name), FORMS.get(name, {}))
+def test_what_a_browser_sends_ends_in_a_redirect(name: str, address, team: Team) -> None:
+    role, _ = ACTIONS.get(name, (Role.VIEWER, False))
+    response = log_in(factories.make_user("able", team, role)).post(address(name), FORMS.get(name, {}))
     assert response.status_code == 302, re.findall(r'id="id_(\w+)_error".*?</div>', response.content.decode())
 
 

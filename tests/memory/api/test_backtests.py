@@ -88,14 +88,6 @@ def test_a_space_without_contexts_is_a_conflict(writer, space, draft) -> None:
     assert "no logged contexts" in response.json()["detail"]
 
 
-def test_other_teams_find_nothing(stranger, space, asked, draft) -> None:
-    found = start_backtest(space=space, data=BacktestIn(config=draft.version), actor="test")
-    assert stranger.get(f"/backtests/{found.pk}").status_code == 404
-    assert stranger.get(f"/backtests/{found.pk}/rows").status_code == 404
-    assert stranger.post(f"/backtests/{found.pk}/cancel").status_code == 404
-    assert stranger.post(f"/spaces/{space.slug}/backtests", {"config": 1}).status_code == 404
-
-
 def test_a_list_takes_as_many_queries_for_many(
     reader, space, asked, draft, django_assert_max_num_queries
 ) -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from contextopt.engine.agents.contexts import AgentContext
-from contextopt.models import Assembly, AssemblyPayload, Kind, PhaseProfile, Role, Team
+from contextopt.models import Assembly, AssemblyPayload, Kind, PhaseProfile, Team
 from dashboard.kit.charts.plots import LABEL_HEIGHT
 from dashboard.kit.diffs import mark_left_out, split_sections
 from dashboard.kit.periods import recent_period
@@ -24,7 +24,7 @@ from dashboard.pages.agents.phasefigures import (
 )
 from dashboard.rollups.sources import FigureFilter
 from tests import factories
-from tests.dashboard.conftest import HTMX, figures_of, html_of, log_in
+from tests.dashboard.conftest import HTMX, figures_of, html_of
 from tests.factories import NOW
 from tests.queries import count_at_2_and_20
 
@@ -291,7 +291,6 @@ def test_viewers_read_and_do_not_change(teammate_client: Client, team: Team) -> 
     html = html_of(teammate_client, f"{PROFILE}?phase=building")
     assert "read-only" in html
     assert "Publish as a new version" not in html
-    assert send(teammate_client, "building").status_code == 403
 
 
 def test_settings_are_the_teams_own(editor_client: Client, team: Team, other_team: Team) -> None:
@@ -355,7 +354,3 @@ def test_sections_of_a_text_and_what_is_left_of_them() -> None:
     assert kept == "  ## Docs\n  > one\n"
     assert split_sections("") == {}
     assert mark_left_out("", "").runs == ()
-
-
-def test_reviewers_see_it_too(team: Team) -> None:
-    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), URL)

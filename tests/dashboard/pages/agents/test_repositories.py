@@ -8,10 +8,10 @@ from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
 from contextopt.engine.code.packing import Packed, PackedFile
 from contextopt.engine.code.relevance import RankedFile, Weights
-from contextopt.models import Repository, Role, StandingDocument, Team
+from contextopt.models import Repository, StandingDocument, Team
 from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
 from tests import factories
-from tests.dashboard.conftest import html_of, log_in
+from tests.dashboard.conftest import html_of
 from tests.queries import count_at_2_and_20
 
 URL = "/repositories/"
@@ -97,18 +97,6 @@ def test_a_repository_without_files(owner_client: Client, team: Team) -> None:
     assert "No files to choose from" in html_of(owner_client, f"{URL}{found.pk}/?task=a")
 
 
-def test_repositories_of_others_are_not_found(
-    outsider_client: Client, owner_client: Client, repository: Repository
-) -> None:
-    assert outsider_client.get(f"{URL}{repository.pk}/").status_code == 404
-    assert owner_client.get(f"{URL}{2**70}/").status_code == 404
-    assert "No repositories yet" in html_of(outsider_client, URL)
-
-
-def test_reviewers_see_it_too(team: Team, repository: Repository) -> None:
-    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), f"{URL}{repository.pk}/{TASK}")
-
-
 # Pure functions
 
 
@@ -189,8 +177,6 @@ def test_a_viewer_sees_documents_and_cannot_change_them(
     html = html_of(teammate_client, url)
     assert "Two spaces." in html
     assert "Detach" not in html
-    assert teammate_client.post(f"{url}documents/", {"title": "A", "content": "B"}).status_code == 403
-    assert teammate_client.post(f"{url}documents/{document.pk}/detach/").status_code == 403
     other = factories.make_repository(team, "other")
     outside = f"{URL}{other.pk}/documents/{document.pk}/detach/"
     assert teammate_client.post(outside).status_code == 404

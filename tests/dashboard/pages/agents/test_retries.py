@@ -8,13 +8,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from contextopt.agents.retries import end_waits
-from contextopt.models import Role, Task, TaskState, Team
+from contextopt.models import Task, TaskState, Team
 from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.diffs import colour_diff
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.agents.retries import ATTEMPTS_SHOWN
 from tests import factories
-from tests.dashboard.conftest import html_of, log_in
+from tests.dashboard.conftest import html_of
 from tests.queries import count_at_2_and_20
 
 URL = "/retries/"
@@ -236,15 +236,6 @@ def test_a_task_asks_as_often_for_twenty_attempts_as_for_two(owner_client: Clien
     counts = count_at_2_and_20(lambda: page_of(owner_client, task), lambda: factories.make_attempt(task))
     # the frame's four, the task, its figures, its attempts
     assert counts == [7, 7]
-
-
-def test_tasks_of_others_are_not_found(outsider_client: Client, owner_client: Client, task: Task) -> None:
-    assert outsider_client.get(f"{URL}{task.pk}/").status_code == 404
-    assert owner_client.get(f"{URL}{2**70}/").status_code == 404
-
-
-def test_reviewers_see_it_too(team: Team, task: Task) -> None:
-    page_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), task)
 
 
 # In the Inspector, and charts

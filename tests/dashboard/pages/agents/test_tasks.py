@@ -5,11 +5,11 @@ import pytest
 from django.test import Client
 
 from contextopt.agents.handoffs.compression import WrittenBrief, settle_brief
-from contextopt.models import Finding, HandoffSettings, PhaseCompression, Role, Task, Team
+from contextopt.models import Finding, HandoffSettings, PhaseCompression, Task, Team
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
 from tests import factories
-from tests.dashboard.conftest import HTMX, html_of, log_in, squeezed
+from tests.dashboard.conftest import HTMX, html_of, squeezed
 from tests.queries import count_at_2_and_20
 
 URL = "/tasks/"
@@ -341,37 +341,11 @@ def test_a_finding_is_tagged_and_linked_afterwards(owner_client: Client, task: T
 # Roles
 
 
-WRITES = ["findings/", "check", "compress", "advance", "findings/1/resolve", "findings/1/change"]
-
-
-def test_viewers_look_and_change_nothing(teammate_client: Client, task: Task, board: str, place: str) -> None:
+def test_viewers_are_offered_no_changes(teammate_client: Client, task: Task, board: str) -> None:
     factories.make_finding(task, decision="open")
     html = html_of(teammate_client, board)
     assert "Add finding" not in html
     assert "Resolve" not in html
-    assert teammate_client.get(f"{URL}new/").status_code == 403
-    for path in WRITES:
-        assert teammate_client.post(f"{place}{path}", FINDING).status_code == 403
-    assert Finding.objects.get().is_open
-
-
-def test_editors_may(team: Team, task: Task, board: str) -> None:
-    editor = log_in(factories.make_user("edda", team, Role.EDITOR))
-    assert editor.post(board, FINDING).status_code == 302
-
-
-def test_outsiders_find_nothing(outsider_client: Client, task: Task, board: str, place: str) -> None:
-    factories.make_finding(task)
-    assert numbers(outsider_client) == []
-    assert outsider_client.get(board).status_code == 404
-    assert outsider_client.get(f"{place}findings/1/").status_code == 404
-    for path in WRITES:
-        assert outsider_client.post(f"{place}{path}", FINDING).status_code == 404
-
-
-def test_nobody_is_asked_to_log_in(client: Client, task: Task, board: str, place: str) -> None:
-    for url in (URL, board, f"{place}findings/1/"):
-        assert client.get(url).status_code == 302
 
 
 def test_the_chart_has_a_pair_a_phase() -> None:

@@ -180,12 +180,6 @@ def test_as_many_queries_for_twenty_events_as_for_two(owner_client: Client, team
     assert few == many
 
 
-def test_roles(teammate_client: Client, outsider_client: Client, client: Client, task: Task) -> None:
-    assert kinds_in(timeline_of(teammate_client, task))
-    assert outsider_client.get(f"/tasks/{task.pk}/").status_code == 404
-    assert client.get(f"/tasks/{task.pk}/").status_code == 302
-
-
 def test_the_inspector_links_to_the_task(owner_client: Client, task: Task) -> None:
     hint = Assembly.objects.get(task=task, kind="hint")
     html = owner_client.get(f"/assemblies/{hint.pk}/").content.decode()

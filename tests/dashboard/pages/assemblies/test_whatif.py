@@ -151,16 +151,6 @@ def test_nothing_changed_saves_no_draft(editor_client: Client, made: int) -> Non
     assert not ContextConfig.objects.filter(is_draft=True).exists()
 
 
-def test_who_may_see_and_save(
-    teammate_client: Client, outsider_client: Client, space: Space, made: int
-) -> None:
-    assert outsider_client.get(url_of(made)).status_code == 404
-    assert outsider_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"}).status_code == 404
-    assert Client().get(url_of(made)).status_code == 302
-    assert teammate_client.get(url_of(made)).status_code == 200
-    assert teammate_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"}).status_code == 403
-
-
 def test_only_contexts_of_spaces(owner_client: Client, space: Space) -> None:
     make_filtering(space.team)
     assert owner_client.get(url_of(Assembly.objects.get().pk)).status_code == 404

@@ -174,10 +174,6 @@ def test_keys_of_others_are_unknown(outsider_client: Client, owner_client: Clien
     assert "theirs" not in outsider_client.get(URL).content.decode().split("<main")[1]
 
 
-def test_anonymous_visitors_log_in(client: Client, db: None) -> None:
-    assert client.get(URL).status_code == 302
-
-
 def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
     owner_client: Client, team: Team, space: Space, django_assert_num_queries: Callable[..., object]
 ) -> None:

@@ -176,11 +176,6 @@ def test_a_report_is_shown_at_an_address_of_its_own(
         assert "Half even" not in outsider_client.get(address).content.decode()
 
 
-def test_what_is_of_others_is_not_found(outsider_client: Client, strategy: Memory) -> None:
-    for url in (f"/memory/{strategy.pk}/", f"/strategies/{strategy.pk}/", f"/memory/{2**70}/"):
-        assert outsider_client.get(url).status_code == 404
-
-
 @pytest.fixture
 def strategy(team: Team) -> Memory:
     return make_strategy(team)

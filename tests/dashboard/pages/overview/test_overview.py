@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.models import Assembly, ContextConfig, Role, Space, Team
+from contextopt.models import Assembly, ContextConfig, Space, Team
 from dashboard.models import UnfoldedAssembly
 from dashboard.pages.overview.charts import CHARTS
 from dashboard.pages.overview.figures import read_series
@@ -20,7 +20,7 @@ from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import Vote
 from tests import factories
-from tests.dashboard.conftest import HTMX, figures_of, html_of, log_in, squeezed
+from tests.dashboard.conftest import HTMX, figures_of, html_of, squeezed
 from tests.dashboard.pages.overview.test_figures import ask, log_row
 from tests.factories import NOW
 
@@ -257,10 +257,6 @@ def test_worth_a_look_shows_the_rows_and_offers_causes(owner_client: Client, log
     recent = Assembly.objects.filter(truncated=True, created_at__gt=NOW - timedelta(days=13, hours=12))
     shown = set(map(int, re.findall(r'href="/assemblies/(\d+)/"', rows)))
     assert shown == set(recent.values_list("pk", flat=True))
-
-
-def test_reviewers_see_it_too(team: Team, logged: Space) -> None:
-    html_of(log_in(factories.make_user("rita", team, Role.REVIEWER)), "/")
 
 
 @pytest.mark.parametrize(

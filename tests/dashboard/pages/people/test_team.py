@@ -88,13 +88,9 @@ class TestRotating:
         again = owner_client.post(address, {"overlap_hours": 0}, headers=dict(self.HEADERS)).content.decode()
         assert "is revoked or has expired" in again
 
-    def test_who_may_not_and_what_cannot_be(
-        self, owner_client: Client, teammate_client: Client, outsider_client: Client, team: Team
-    ) -> None:
+    def test_what_cannot_be(self, owner_client: Client, team: Team) -> None:
         key, _ = factories.make_key(team)
         address, headers = f"{URL}keys/{key.pk}/rotate", dict(self.HEADERS)
-        assert teammate_client.post(address, {"overlap_hours": 24}, headers=headers).status_code == 403
-        assert outsider_client.post(address, {"overlap_hours": 24}, headers=headers).status_code == 404
         assert owner_client.post(address, {"overlap_hours": 5}, headers=headers).status_code == 400
         assert owner_client.post(address, {"overlap_hours": 24}).status_code == 302
         assert ApiKey.objects.count() == 1

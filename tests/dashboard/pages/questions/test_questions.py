@@ -330,22 +330,14 @@ def test_an_upvoted_answer_becomes_a_question_by_one_click(reviewer_client, spac
     assert "Already in" in reviewer_client.post(url, {"one_click": "1"}, headers=HTMX).content.decode()
 
 
-def test_readers_see_and_outsiders_find_nothing(teammate_client, outsider_client, questions, space) -> None:
+def test_readers_are_offered_no_changes(teammate_client, outsider_client, questions) -> None:
     question = questions.questions.first()
     pages = [
         url_of(questions), f"/questions/question/{question.pk}/", "/questions/?space=support",
     ]  # fmt: skip
     for page in pages:
-        html = html_of(teammate_client, page)
-        assert "Delete…" not in html
-        assert outsider_client.get(page).status_code == 404
-    posts = [
-        url_of(questions, part) for part in ("evaluate", "rename", "minimum", "delete", "new/", "import/")
-    ]
-    for url in [*posts, f"/questions/question/{question.pk}/delete", "/spaces/support/evaluate"]:
-        assert teammate_client.post(url).status_code == 403
-        assert outsider_client.post(url).status_code == 404
-    assert "Small talk" not in html_of(outsider_client, "/questions/")
+        assert "Delete…" not in html_of(teammate_client, page)
+    assert outsider_client.get("/questions/?space=support").status_code == 404
 
 
 def test_compares_budgets_and_saves_the_proposal(owner_client, teammate_client, questions, space) -> None:

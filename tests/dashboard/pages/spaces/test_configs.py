@@ -212,18 +212,11 @@ def test_a_preview_with_a_window_of_its_own_says_so(editor_client: Client, space
     assert "Include all records" not in html
 
 
-def test_who_may_apply_a_remedy(
-    client: Client, teammate_client: Client, outsider_client: Client, space: Space
-) -> None:
+def test_viewers_are_offered_no_remedy(teammate_client: Client, space: Space) -> None:
     make_record(space, date=NOW - timedelta(days=4_000))
     html = teammate_client.get("/spaces/support/preview/").content.decode()
     assert "older than the window" in html
     assert "Include all records" not in html
-    assert client.post(REMEDY, ALL_RECORDS).headers["Location"].startswith("/accounts/login/")
-    assert teammate_client.post(REMEDY, ALL_RECORDS).status_code == 403
-    assert outsider_client.post(REMEDY, ALL_RECORDS).status_code == 404
-    assert teammate_client.get(REMEDY).status_code == 405
-    assert space.configs.count() == 1
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,3 @@ def test_readers_change_nothing_and_see_no_effect(
 
 def test_a_space_without_requests_says_so(owner_client: Client, filled: Space) -> None:
     assert "no requests yet" in effect_of(owner_client, filled)
-
-
-def test_another_teams_space_is_not_found(outsider_client: Client, filled: Space) -> None:
-    assert outsider_client.get(f"/spaces/{filled.slug}/effect/").status_code == 404
