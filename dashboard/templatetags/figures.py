@@ -63,6 +63,15 @@ def moment_input(value: object) -> SafeString:
 
 
 @register.filter
+def coloured_cost(saved: int) -> str:
+    """Return `cost_words` in green for a saving and in red for a cost."""
+    words = formats.cost_words(saved)
+    return (
+        format_html('<span class="{}">{}</span>', "good" if saved > 0 else "bad", words) if saved else words
+    )
+
+
+@register.filter
 def setting_words(value: object, name: str = "") -> str:
     """Return a setting as text: a dash for None, or "all" for settings where None means that."""
     if value is None and name in ALL_ALLOWED:

@@ -13,6 +13,7 @@ from dashboard.kit.formats import (
     percent,
     whole,
 )
+from dashboard.templatetags.figures import coloured_cost
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,18 @@ from dashboard.kit.formats import (
 )
 def test_a_share_saved_in_words(rate: float | None, words: str) -> None:
     assert fewer_words(rate) == words
+
+
+@pytest.mark.parametrize(
+    ("saved", "html"),
+    [
+        (1_200, '<span class="good">1,200 tokens fewer</span>'),
+        (-5, '<span class="bad">5 tokens more</span>'),
+        (0, "no difference"),
+    ],
+)
+def test_only_a_difference_has_a_colour(saved: int, html: str) -> None:
+    assert coloured_cost(saved) == html
 
 
 @pytest.mark.parametrize(
