@@ -93,7 +93,13 @@ def test_from_the_reason_to_a_draft(
     box.get_by_role("searchbox").fill("certificate 3")
     box.get_by_role("button", name="Explain").click()
     expect(box).to_contain_text("Certificate 3 expired")
-    expect(page).to_have_url(re.compile("explain=certificate"))
+
+    # The rows that are shown and the record that is explained are both in the address.
+    page.locator("#ledger").get_by_role("link", name="Dropped").click()
+    expect(page).to_have_url(re.compile(r"\?show=dropped&explain=certificate\+3$"))
+    box.get_by_role("searchbox").fill("certificate 4")
+    box.get_by_role("button", name="Explain").click()
+    expect(page).to_have_url(re.compile(r"\?show=dropped&explain=certificate%204$"))
 
     # A higher limit lets the missed record in, which shows without a reload.
     page.get_by_role("link", name="What if").click()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django.db.models import F
@@ -217,7 +218,8 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
         **common,
         **(_payload_context(request, found, payload, show) if payload else {}),
     }
-    return render_page(request, TEMPLATE, context, partials=("ledger",))
+    chosen = {name: value for name in ("show", "explain") if (value := request.GET.get(name))}
+    return render_page(request, TEMPLATE, context, partials=("ledger",), query=urlencode(chosen))
 
 
 def _left_out(found: Assembly) -> list[str]:

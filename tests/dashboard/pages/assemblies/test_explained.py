@@ -1,5 +1,6 @@
 """The Inspector's box that explains a record, and the links to it from the record's page."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -7,7 +8,7 @@ import pytest
 from django.test import Client
 
 from contextopt.models import Record, Space, Team
-from tests.dashboard.conftest import squeezed
+from tests.dashboard.conftest import html_of, squeezed
 from tests.factories import NOW, make_assembly, make_record, make_space
 from tests.recomputed import make_searchable
 
@@ -65,6 +66,13 @@ def test_several_matches_are_offered(partial: Callable[..., str], made: int) -> 
     html = explain(partial, made, "note")
     assert "Several records match. Choose one:" in html
     assert html.count("?explain=") == 2 * 5
+
+
+def test_the_choice_of_rows_and_the_record_stay_together(owner_client: Client, made: int) -> None:
+    html = html_of(owner_client, f"/assemblies/{made}/?show=kept&explain=note")
+    assert 'href="?show=dropped&amp;explain=note"' in html
+    assert re.search(r'href="\?show=kept&amp;explain=\d+#explain"', html)
+    assert '<input type="hidden" name="show" value="kept" form="explain-form">' in html
 
 
 @pytest.mark.parametrize("asked", ["zzz", "999999", "%00", "x" * 900])
