@@ -128,12 +128,11 @@ def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
         "tiles": tiles_of(figures, costs_of(found)),
     }
     if not request.htmx:
-        changes, proofs = _changes(found), read_version_proofs(found.space, found.config)
-        context |= _rows(request, found) | {
+        proofs = read_version_proofs(found.space, found.config)
+        if not found.is_running:
+            context |= _rows(request, found) | _chart(found)
+        context |= {
             "changes": changes_between(found.space.configs.active().get(), found.config),
-            "charts": {"changes": changes_figure(changes).to_plotly_json()},
-            "fewer": sum(change < 0 for change in changes),
-            "unchanged": changes.count(0),
             "space": found.space,
             "proofs": proofs,
             "headline": headline(figures, proofs.rows),
@@ -141,9 +140,14 @@ def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
     return render_page(request, TEMPLATE, context, partials=("progress",))
 
 
-def _changes(found: Backtest) -> list[int]:
-    """Return the change in tokens of each context that could be replayed."""
-    return list(found.rows.replayed().values_list(DIFFERENCE, flat=True))
+def _chart(found: Backtest) -> dict[str, object]:
+    """Return the chart of the change in tokens of each context that could be replayed."""
+    changes = list(found.rows.replayed().values_list(DIFFERENCE, flat=True))
+    return {
+        "charts": {"changes": changes_figure(changes).to_plotly_json()},
+        "fewer": sum(change < 0 for change in changes),
+        "unchanged": changes.count(0),
+    }
 
 
 def _what_if(found: Backtest, row: BacktestRow) -> str:

@@ -210,6 +210,8 @@ def test_a_running_backtest_polls_and_ends(owner_client, space, talk, draft) -> 
     html = html_of(owner_client, url)
     assert "0 of 12 contexts computed" in html
     assert 'hx-trigger="every 1s"' in html
+    # Nothing that does not poll is shown while it changes.
+    assert 'id="rows"' not in html and "plot-changes" not in html
     poll = owner_client.get(url, headers={**HTMX, "HX-Target": "progress"})
     assert squeezed(poll.content.decode()).startswith('<div id="progress"')
     BACKTESTS.complete(found)
