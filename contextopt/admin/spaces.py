@@ -177,7 +177,8 @@ class RecordAdmin(OwnerAdmin):
     @action(description="Restore selected", permissions=["change"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Record]) -> None:
         restored = 0
-        for record in queryset.select_related("space"):
+        deleted = queryset.filter(deleted_at__isnull=False).select_related("space")
+        for record in deleted.defer("notes", "metadata").iterator():
             try:
                 records.restore_record(record=record, actor=actor(request))
                 restored += 1

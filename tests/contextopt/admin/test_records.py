@@ -106,6 +106,12 @@ class TestRecord:
         record.refresh_from_db()
         assert not record.is_deleted
 
+    def test_only_what_is_deleted_is_restored(self, root, space):
+        live, deleted = factories.make_record(space), factories.make_record(space, deleted_at=factories.NOW)
+        selected = {"action": "restore", "_selected_action": [live.pk, deleted.pk]}
+        assert "1 restored." in root.post(page(Record, "changelist"), selected, follow=True).content.decode()
+        assert not Record.objects.filter(deleted_at__isnull=False).exists()
+
     def test_delete_many_is_soft(self, root, space):
         record = factories.make_record(space)
         selected = {"action": "delete_selected", "_selected_action": [record.pk], "post": "yes"}
