@@ -1,4 +1,4 @@
-"""Opens every page with demo data: no error, no sideways scroll, no serious finding of axe."""
+"""Opens every page with demo data: no error, no sideways scroll, no finding of axe."""
 
 from collections.abc import Callable
 

@@ -66,7 +66,7 @@ def test_from_findings_to_the_next_phase(
 
     # The brief stands beside its findings, and a discarded finding is one click away.
     expect(page.locator("#brief-analysis")).to_contain_text("shop/tax.py")
-    handed = page.get_by_role("region", name="Findings and their outcome")
+    handed = page.get_by_role("region", name="and their outcome")
     expect(handed.get_by_role("row", name="F-003")).to_contain_text("tagged critical")
     expect(handed.get_by_role("row", name="F-004")).to_contain_text("speculation")
     expect(page.locator("#plot-handoffs .bars path")).not_to_have_count(0)
