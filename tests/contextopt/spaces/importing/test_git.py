@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -164,11 +165,18 @@ def test_a_history_that_ends_in_damage_is_kept_so_far(repository: Path) -> None:
 
 
 def test_a_reader_that_stops_early_leaves_no_process(repository: Path) -> None:
-    commit(repository, "One", "a")
-    commit(repository, "Two", "b")
+    # More than a pipe holds, so git waits for its reader.
+    for name in "abc":
+        commit(repository, "x" * 100_000, name)
     rows = read_commits(str(repository))
     next(rows)
+    assert running_git() != []
     rows.close()  # type: ignore[attr-defined]
+    assert running_git() == []
+
+
+def running_git() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.name() == "git"]
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,9 @@ def test_an_assembly_without_payload_shows_its_figures(owner_client: Client, spa
 @pytest.mark.parametrize("stage", [2, 3])
 def test_stages_without_scores(stage: int, owner_client: Client, space: Space) -> None:
     make_record(space)
-    page_of(owner_client, make_assembly(space, stage=stage).id)
+    html = page_of(owner_client, make_assembly(space, stage=stage).id)
+    assert "verified now" in html
+    assert 'class="scores"' not in html
 
 
 def test_the_inspector_asks_as_often_for_twenty_records_as_for_two(
