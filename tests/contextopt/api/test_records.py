@@ -279,19 +279,6 @@ class TestIdempotency:
         assert response.status_code == 201
         assert StoredResponse.objects.get().record_ids == [response.json()["id"]]
 
-    def test_repeat_of_an_assembly(self, api, space):
-        first = api.post("/assemblies", {"space": "support"}, headers=self.HEADERS)
-        second = api.post("/assemblies", {"space": "support"}, headers=self.HEADERS)
-        assert first.json() == second.json()
-        assert len(ids(api.get("/assemblies"))) == 1
-
-    def test_repeat_of_a_deletion(self, api, space):
-        record = factories.make_record(space)
-        first = api.delete(f"/records/{record.pk}", headers=self.HEADERS)
-        second = api.delete(f"/records/{record.pk}", headers=self.HEADERS)
-        assert (first.status_code, second.status_code) == (204, 204)
-        assert second["Idempotency-Replayed"] == "true"
-
     @pytest.mark.parametrize(
         ("path", "data"), [(RECORDS, {"title": "y"}), (f"{RECORDS}/bulk", {"title": "x"})]
     )

@@ -35,14 +35,6 @@ def test_post_taken_name(api, shop):
     assert "'shop'" in response.json()["detail"]
 
 
-def test_post_again_under_the_same_key(api):
-    body = {"name": "shop", "files": SHOP}
-    first = api.post("/repos", body, headers={"Idempotency-Key": "k"})
-    again = api.post("/repos", body, headers={"Idempotency-Key": "k"})
-    assert again.content == first.content
-    assert Repository.objects.count() == 1
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -130,13 +130,6 @@ def test_an_environment_error_is_scheduled(api, attempts, django_capture_on_comm
     assert len(jobs) == 1
 
 
-def test_a_repeat_is_one_attempt(api, attempts):
-    first = api.post(attempts, FAILED, headers={"Idempotency-Key": "k"})
-    again = api.post(attempts, FAILED, headers={"Idempotency-Key": "k"})
-    assert again.content == first.content
-    assert Attempt.objects.count() == 1
-
-
 def test_an_unexpected_number_is_a_conflict(api, attempts):
     assert api.post(attempts, {**FAILED, "attempt": 2}).status_code == 409
     assert api.post(attempts, {**FAILED, "attempt": 1}).status_code == 201

@@ -40,14 +40,6 @@ def test_a_key_judges_as_itself(writer: Caller, item: ReviewItem) -> None:
     assert writer.get("/reviews", state="done").json()["items"][0]["is_judged"]
 
 
-def test_a_repeated_verdict_is_given_once(writer: Caller, item: ReviewItem) -> None:
-    headers = {"Idempotency-Key": "k"}
-    first, second = (
-        writer.post(f"/reviews/{item.pk}/verdict", {"verdict": "model"}, headers=headers) for _ in range(2)
-    )
-    assert (first.content, second["Idempotency-Replayed"]) == (second.content, "true")
-
-
 def test_others_verdicts_are_hidden(api: Caller, reader: Caller, item: ReviewItem) -> None:
     api.patch("/reviews/rules", {"verdicts_wanted": 2})
     api.post(f"/reviews/{item.pk}/verdict", {"reviewer": "ann", "verdict": "model"})

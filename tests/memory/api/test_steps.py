@@ -56,14 +56,6 @@ def test_a_task_that_waits_has_no_context(api: Caller, team: Team) -> None:
     assert (answer["attempt"]["action"], answer["attempt"]["wait_seconds"]) == ("wait", 30)
 
 
-def test_post_again_under_the_same_key(api: Caller, shop: Repository) -> None:
-    first = api.post("/agent-context", STEP, headers={"Idempotency-Key": "k"})
-    before = Task.objects.count()
-    again = api.post("/agent-context", STEP, headers={"Idempotency-Key": "k"})
-    assert again.content == first.content
-    assert (Task.objects.count(), Assembly.objects.count()) == (before, 1)
-
-
 @pytest.mark.parametrize(
     ("body", "field"),
     [
