@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,34 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
-from psycopg.conninfo import make_conninfo
 
 from contextopt.models import GatewayPolicy, GatewayRequest, Scope, Space, Team
 from dashboard.management.commands.up import gateway_command
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, wait_until
 from tests.gateway_upstream import Upstream, respond_well
+from tests.processes import database, free_port, wait_for_sessions_to_end
 
 PROCESSES = "tests of the gateway"
-
-
-def database() -> str:
-    used = connection.settings_dict
-    names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    given = {name: used[setting] for name, setting in names.items() if used[setting]}
-    return make_conninfo(**given, application_name=PROCESSES)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 @dataclass
@@ -82,7 +66,7 @@ class Process:
 
 def gateway_process(upstream: Upstream, folder: Path, **environment: str) -> Process:
     given = {
-        "DATABASE_URL": database(),
+        "DATABASE_URL": database(PROCESSES),
         "LLM_BASE_URL": f"{upstream.base_url}/v1",
         "ANTHROPIC_BASE_URL": upstream.base_url,
         "LOG_LEVEL": "WARNING",
@@ -112,13 +96,7 @@ def process(
     process.start()
     yield process
     process.stop()
-    # One connection asks all the time: those just closed are counted for a moment.
-    with psycopg.connect(database(), autocommit=True) as own:
-        asked = (
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name = %s AND pid <> pg_backend_pid()"
-        )
-        wait_until(lambda: not own.execute(asked, [PROCESSES]).fetchone()[0])
+    wait_for_sessions_to_end(PROCESSES)
 
 
 @dataclass

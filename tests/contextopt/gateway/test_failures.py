@@ -37,12 +37,11 @@ from tests.contextopt.gateway.conftest import (
     PROCESSES,
     Caller,
     Process,
-    database,
-    free_port,
     gateway_process,
     said,
 )
 from tests.gateway_upstream import Upstream, chat_events, event, respond_well, stream, whole
+from tests.processes import database, free_port
 
 CHAT = "/v1/chat/completions"
 ASKED = {"model": "m", "stream": True, "messages": said("Why is the queue stuck?")}
@@ -400,7 +399,7 @@ def outage() -> Iterator[None]:
     end = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND datname = %s"
     )
-    beside_it = make_conninfo(database(), dbname="postgres", application_name="outage")
+    beside_it = make_conninfo(database(PROCESSES), dbname="postgres", application_name="outage")
     with psycopg.connect(beside_it, autocommit=True) as beside:
         beside.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
         beside.execute(end, [PROCESSES, name])
@@ -408,7 +407,7 @@ def outage() -> Iterator[None]:
             yield
         finally:
             beside.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
-            psycopg.connect(database()).close()  # It can be reached again, also by the next tests.
+            psycopg.connect(database(PROCESSES)).close()  # It can be reached again, also by the next tests.
 
 
 class _Here:

@@ -25,6 +25,7 @@ from config.embedded.place import BASE_DIR, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
 from dashboard.management.commands.up import Announcer, has_gateway, workers
+from tests.processes import free_port
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0
@@ -72,14 +73,6 @@ def start(checkout: Path) -> Iterator[Callable[[int], "Up"]]:
     for up in started:
         up.process.kill()
         up.process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
 
 
 def marked(checkout: Path) -> list[psutil.Process]:

@@ -11,19 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-import psycopg
 import pytest
 from django.conf import settings
-from django.db import connection
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
-from psycopg.conninfo import make_conninfo
 
 from contextopt.models import Scope, Space, Team
 from dashboard.management.commands.up import web_command
 from tests import factories
 from tests.concurrency import in_own_loop, wait_until
+from tests.processes import database, free_port, wait_for_sessions_to_end
 
 MODES = ("2026-07-28", "legacy")
 TRANSPORTS = ("http", "stdio")
@@ -31,24 +29,15 @@ PROCESSES = "tests of tools for models"
 MANAGE = [sys.executable, str(settings.BASE_DIR / "manage.py")]
 
 
-def database() -> str:
-    used = connection.settings_dict
-    names = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    given = {name: used[setting] for name, setting in names.items() if used[setting]}
-    return make_conninfo(**given, application_name=PROCESSES)
-
-
 def environment() -> dict[str, str]:
     """Return the environment of a process that works on the tests' database."""
-    return {**os.environ, "DATABASE_URL": database()}
+    return {**os.environ, "DATABASE_URL": database(PROCESSES)}
 
 
 @pytest.fixture(scope="session")
 def address(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a web server as `up` starts it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = tmp_path_factory.mktemp("server") / "log"
     with (
         log.open("w") as output,
@@ -60,19 +49,7 @@ def address(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> 
         wait_until(lambda: _answers(port))
         yield f"http://127.0.0.1:{port}"
         server.terminate()
-    # One connection asks all the time: those just closed are counted for a moment.
-    with psycopg.connect(database(), autocommit=True) as own:
-        wait_until(lambda: not _others(own))
-
-
-def _others(own: psycopg.Connection) -> int:
-    """Return how many sessions processes still hold. The tests' database is dropped only without any."""
-    asked = (
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND application_name = %s AND pid <> pg_backend_pid()"
-    )
-    [row] = own.execute(asked, [PROCESSES])
-    return int(row[0])
+    wait_for_sessions_to_end(PROCESSES)
 
 
 def _answers(port: int) -> bool:
