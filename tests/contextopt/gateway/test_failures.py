@@ -119,15 +119,9 @@ def test_an_upstream_that_hangs(caller: Caller, upstream: Upstream) -> None:
 
 
 def test_each_chunk_passes_when_it_comes(caller: Caller, upstream: Upstream) -> None:
-    upstream.respond = lambda _: stream([b"data: 1\n\n", b"data: 2\n\n"], pause_seconds=0.6)
+    upstream.respond = lambda _: stream([b"data: 1\n\n", b"data: 2\n\n"], pause_seconds=3_600)
     with opened(caller) as response:
-        chunks = response.iter_raw()
-        begun = time.monotonic()
-        assert next(chunks) == b"data: 1\n\n"
-        first = time.monotonic()
-        assert next(chunks) == b"data: 2\n\n"
-        assert time.monotonic() - first > 0.3
-    assert first - begun < 0.5
+        assert next(response.iter_raw()) == b"data: 1\n\n"
 
 
 def test_a_client_that_sends_half_a_request(caller: Caller, upstream: Upstream) -> None:

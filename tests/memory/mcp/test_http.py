@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -269,25 +268,22 @@ def test_calls_that_wait_for_the_database_hold_no_page_up(address: str, secret: 
     content = json.dumps({**CALL, "params": call})
     measured = threading.Event()
 
-    async def story() -> tuple[float, list[str]]:
+    async def story() -> list[str]:
         async with httpx2.AsyncClient(headers={"X-API-Key": secret, **ACCEPTS}, timeout=30) as client:
             calls = [asyncio.create_task(client.post(f"{address}/mcp", content=content)) for _ in range(12)]
             await asyncio.wrap_future(beside(lambda: wait_until(somebody_waits)))
-            started = time.perf_counter()
             assert (await client.get(f"{address}/healthz")).status_code == 200
-            elapsed = time.perf_counter() - started
             assert not any(task.done() for task in calls)
             measured.set()
             answers = await asyncio.gather(*calls)
-            return elapsed, [answer.json()["result"]["content"][0]["text"] for answer in answers]
+            return [answer.json()["result"]["content"][0]["text"] for answer in answers]
 
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("LOCK TABLE contextopt_record IN ACCESS EXCLUSIVE MODE")
         told = beside(lambda: in_own_loop(story()))
         assert measured.wait(20)
-    elapsed, answers = told.result(30)
-    assert elapsed < 2
+    answers = told.result(30)
     record = Record.objects.get(title="a")
     assert sorted(set(answers)) == [f"Record {record.pk} kept.", f"Record {record.pk} was kept before."]
     assert answers.count(f"Record {record.pk} kept.") == 1
