@@ -1,6 +1,7 @@
 #!/usr/bin/env python
 """The command line: `manage.py up` serves everything, `manage.py help` lists the other commands."""
 
+import io
 import os
 import sys
 
@@ -13,6 +14,9 @@ def main() -> None:
     from config.embedded.preparation import prepare_for
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that is not UTF-8 gets escapes for what it lacks, as on standard error.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         prepare_for(sys.argv[1:])
     except (SetupError, ImproperlyConfigured) as error:

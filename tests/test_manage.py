@@ -36,3 +36,8 @@ def test_a_server_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(preparation, "OLDEST_SERVER", 990_000)
     with pytest.raises(SetupError, match=r"^DATABASE_URL names a PostgreSQL \d\d; use 99 or newer$"):
         preparation.check_server()
+
+
+def test_checks_run_under_a_locale_that_is_not_utf8() -> None:
+    done = manage("check", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", LC_ALL="C")
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -48,13 +48,13 @@ def read_reference(folders: Iterable[Path]) -> Reference:
     reference = Reference()
     for folder in folders:
         if (path := folder / "glossary.toml").exists():
-            words = tomllib.loads(path.read_text())
+            words = tomllib.loads(path.read_text(encoding="utf-8"))
             reference.fields.update(words.pop("fields", {}))
             reference.parameters.update(words.pop("parameters", {}))
             reference.values.update(words.pop("examples", {}))
             reference.exceptions.update(words)
         if (path := folder / "examples.json").exists():
-            reference.requests.update(json.loads(path.read_text()))
+            reference.requests.update(json.loads(path.read_text(encoding="utf-8")))
     return reference
 
 

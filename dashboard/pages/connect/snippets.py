@@ -11,7 +11,7 @@ from contextopt.people.ways import Way
 
 KEY_VARIABLE = "CONTEXTOPT_KEY"
 _PLACE = re.compile(r"«(\w+)»")
-_TABS = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text())
+_TABS = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encoding="utf-8"))
 LABELS: Mapping[Way, str] = {Way(name): tab["label"] for name, tab in _TABS.items()}
 
 

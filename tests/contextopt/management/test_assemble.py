@@ -404,6 +404,10 @@ def test_a_whole_round_from_a_shell(tmp_path: Path) -> None:
     assert "æ" in json.loads(done.stdout)["text"]
     assert done.stdout.isascii()
     assert done.stderr == b""
+    done = manage("assemble", "shell", "--as-of", AS_OF, PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0, done.stderr.decode()
+    assert ": æ" in done.stdout.decode("latin-1")
+    assert rb"\u2026" in done.stdout
     done = manage("assemble", "shell", "--stage", "9")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"--stage" in done.stderr
