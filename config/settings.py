@@ -23,6 +23,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
 # A host name, one with all its subdomains (.example.com), an address, or all of them (*).
 HOST = re.compile(r"\*|\.?[\w-]+(\.[\w-]+)*\.?|\[[0-9a-fA-F:.]+\]")
+# An address to listen at: a name, or one of IPv4 or IPv6.
+LISTENER = re.compile(r"[\w.-]+|[0-9a-fA-F:]*:[0-9a-fA-F.]*")
+BROKER = re.compile(r"(redis|rediss|sentinel|amqp|amqps|pyamqp)://")
 
 
 def env_str(name: str, default: str = "") -> str:
@@ -89,6 +92,22 @@ def env_origins(name: str) -> list[str]:
     return origins
 
 
+def env_listener(name: str, default: str) -> str:
+    """Return the address that a server listens at, without scheme and port."""
+    address = env_str(name, default)
+    if not LISTENER.fullmatch(address):
+        raise ImproperlyConfigured(f"{name} is {address!r}; use an address such as 127.0.0.1 or ::1")
+    return address
+
+
+def env_token(name: str) -> str:
+    """Return a token that travels in a header. What a header cannot carry would never match."""
+    token = env_str(name)
+    if not (token.isascii() and token.isprintable()):
+        raise ImproperlyConfigured(f"{name} has characters that no header can carry; use printable ASCII")
+    return token
+
+
 def env_url(name: str) -> str:
     """Return the address of an HTTP API, or nothing if the variable is not set."""
     url = env_str(name)
@@ -99,7 +118,7 @@ def env_url(name: str) -> str:
 
 def env_broker(name: str) -> str:
     url = env_str(name)
-    if url and "://" not in url:
+    if url and not BROKER.match(url):
         raise ImproperlyConfigured(f"{name} is {url!r}; use redis://… or amqp://…")
     return url
 
@@ -250,18 +269,18 @@ CELERY_BROKER_URL = env_broker("CELERY_BROKER_URL")
 
 # Any endpoint that speaks the OpenAI chat protocol. Only the chat, model briefs and the gateway need one.
 LLM_BASE_URL = env_url("LLM_BASE_URL")
-LLM_API_KEY = env_str("LLM_API_KEY")
+LLM_API_KEY = env_token("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
 # Where the gateway sends requests of Anthropic's protocol. Those of OpenAI's go to LLM_BASE_URL.
 ANTHROPIC_BASE_URL = env_url("ANTHROPIC_BASE_URL")
 # The gateway's own address. An empty port switches it off.
-GATEWAY_HOST = env_str("GATEWAY_HOST", "127.0.0.1")
+GATEWAY_HOST = env_listener("GATEWAY_HOST", "127.0.0.1")
 GATEWAY_PORT = env_port("GATEWAY_PORT", 8010)
 # The model that computes vectors. Changing it embeds everything again, beside the old vectors.
 EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
 EMBEDDING_BASE_URL = env_url("EMBEDDING_BASE_URL")
-EMBEDDING_API_KEY = env_str("EMBEDDING_API_KEY")
+EMBEDDING_API_KEY = env_token("EMBEDDING_API_KEY")
 EMBEDDING_ENDPOINT_MODEL = env_str("EMBEDDING_ENDPOINT_MODEL")
 EMBEDDING_DIMENSIONS = env_int("EMBEDDING_DIMENSIONS", 0, high=4_000)
 EMBEDDING_BATCH = env_int("EMBEDDING_BATCH", 64, low=1, high=2_048)
@@ -307,7 +326,7 @@ OTEL_EXPORTER_OTLP_ENDPOINT = env_url("OTEL_EXPORTER_OTLP_ENDPOINT")
 # OpenTelemetry demands that unknown values count as false.
 OTEL_CAPTURE_CONTENT = env_str("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").lower()
 # Lets a Prometheus server read /metrics without an API key.
-METRICS_TOKEN = env_str("METRICS_TOKEN")
+METRICS_TOKEN = env_token("METRICS_TOKEN")
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

@@ -10,10 +10,12 @@ from config.settings import (
     env_choice,
     env_hosts,
     env_int,
+    env_listener,
     env_origins,
     env_port,
     env_secret,
     env_str,
+    env_token,
     env_url,
 )
 
@@ -74,9 +76,33 @@ def test_what_no_origin_can_match_is_refused(value: str, monkeypatch: pytest.Mon
 def test_a_broker_is_named_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
     assert env_broker("CELERY_BROKER_URL") == "redis://127.0.0.1:6379/0"
-    monkeypatch.setenv("CELERY_BROKER_URL", "redis")
-    with pytest.raises(ImproperlyConfigured, match="CELERY_BROKER_URL is 'redis'; use redis://"):
+
+
+@pytest.mark.parametrize("value", ["redis", "http://127.0.0.1:6379", "sqla+sqlite:///jobs"])
+def test_what_is_no_broker_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CELERY_BROKER_URL", value)
+    with pytest.raises(ImproperlyConfigured, match=r"CELERY_BROKER_URL is '.*'; use redis://… or amqp://…"):
         env_broker("CELERY_BROKER_URL")
+
+
+@pytest.mark.parametrize("value", ["127.0.0.1", "0.0.0.0", "::1", "::", "gateway-1.example.com"])
+def test_an_address_to_listen_at(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_HOST", value)
+    assert env_listener("GATEWAY_HOST", "127.0.0.1") == value
+
+
+@pytest.mark.parametrize("value", ["bad host", "http://127.0.0.1", "127.0.0.1:8010", "localhost:8010"])
+def test_an_address_to_listen_at_has_no_scheme_or_port(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_HOST", value)
+    with pytest.raises(ImproperlyConfigured, match=f"GATEWAY_HOST is '{value}'; use an address such as"):
+        env_listener("GATEWAY_HOST", "127.0.0.1")
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "nøkkel"])
+def test_a_token_that_no_header_can_carry_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METRICS_TOKEN", value)
+    with pytest.raises(ImproperlyConfigured, match="METRICS_TOKEN has characters that no header can carry"):
+        env_token("METRICS_TOKEN")
 
 
 def test_choices_and_numbers_name_what_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
