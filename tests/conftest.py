@@ -64,9 +64,11 @@ def _no_session_outlives_the_database(
     yield
     connection.close()
     connection.close_pool()
+    name = connection.settings_dict["NAME"]
+    if name == settings.DATABASE_PARAMS.get("dbname"):
+        return  # No test used the database, so this is the product's own.
     # Processes and threads of earlier tests may still be ending. The database cannot be dropped beside them.
     with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
-        name = connection.settings_dict["NAME"]
         cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
 
