@@ -1,12 +1,17 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Base classes and helpers of all admin pages."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from django.contrib.admin import ModelAdmin as DjangoModelAdmin
-from django.contrib.admin.options import ActionLocation
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import ActionLocation, IncorrectLookupParameters
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.admin.widgets import AutocompleteSelect
 from django.contrib.postgres.fields import ArrayField
+from django.core.exceptions import ValidationError as InvalidKey
 from django.core.paginator import Paginator
 from django.db import models, transaction
 from django.db.models import Model, QuerySet
@@ -43,6 +48,14 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         return rows.order_by()[:COUNTED_MAX].count() if isinstance(rows, QuerySet) else len(rows)
 
 
+class KeySelect(AutocompleteSelect):
+    """Leaves out what is no key. Django would look it up to show the form again."""
+
+    def optgroups(self, name: str, value: Sequence[str], attr: dict[str, Any] | None = None) -> list[Any]:
+        keys = [each for each in value if is_key(self.field.target_field, each)]
+        return super().optgroups(name, keys, attr)
+
+
 class BaseAdmin(ModelAdmin):  # type: ignore[misc]
     """A list that stays fast however large its table is.
 
@@ -65,6 +78,30 @@ class BaseAdmin(ModelAdmin):  # type: ignore[misc]
         match, model = request.resolver_match, self.opts
         is_list = match and match.url_name == f"{model.app_label}_{model.model_name}_changelist"
         return rows.defer(*self.list_defer) if is_list else rows
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """Return the list, unless a filter or a chosen row is handmade and the database cannot compare it."""
+        filters = [text for name, texts in request.GET.lists() for text in texts if name != SEARCH_VAR]
+        chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        if any("\0" in text for text in filters) or not all(is_key(self.opts.pk, each) for each in chosen):
+            raise IncorrectLookupParameters
+        return super().get_changelist_instance(request)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        found: tuple[QuerySet[Any], bool] = super().get_search_results(
+            request, queryset, search_term.replace("\0", "")
+        )
+        return found
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        return super().get_object(request, object_id, from_field) if is_key(self.opts.pk, object_id) else None
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        if db_field.name in self.autocomplete_fields:
+            kwargs["widget"] = KeySelect(db_field, self.admin_site)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def get_action_choices(
         self,
@@ -182,6 +219,14 @@ def become(obj: Model, saved: Model) -> None:
             continue
         setattr(obj, field.attname, getattr(saved, field.attname))
     obj._state.adding = False
+
+
+def is_key(field: Any, text: str) -> bool:
+    """Return whether a text can be a value of a key."""
+    with contextlib.suppress(InvalidKey):
+        field.to_python(text)
+        return "\0" not in text
+    return False
 
 
 def percent(share: float | None) -> str:

@@ -75,6 +75,15 @@ class TestEveryModel:
             response = root.get(page(model, "changelist"), {"q": query})
             assert response.status_code in {200, 302}
 
+    def test_handmade_values(self, root, world, model):
+        for name in admin.site.get_model_admin(model).list_filter:
+            assert root.get(page(model, "changelist"), {str(name): "\0"}).status_code == 302
+        chosen = {"action": "delete_selected", "_selected_action": "no key", "index": 0}
+        assert root.post(page(model, "changelist"), chosen).status_code < 500
+        assert root.get(page(model, "change", "\0")).status_code == 302
+        handmade = dict.fromkeys(admin.site.get_model_admin(model).autocomplete_fields, "no key")
+        assert root.post(page(model, "add"), handmade).status_code < 500
+
     def test_detail(self, root, world, model):
         row = model.objects.first()
         assert root.get(page(model, "change", row.pk)).status_code == 200
