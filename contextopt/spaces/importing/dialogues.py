@@ -47,7 +47,7 @@ class _DialogueIn(BaseModel):
     qa: list[_QuestionIn]
 
 
-_FILE: TypeAdapter[list[_DialogueIn]] = TypeAdapter(list[_DialogueIn])
+_FILE: TypeAdapter[list[_DialogueIn]] = TypeAdapter(Annotated[list[_DialogueIn], Field(min_length=1)])
 _TURNS: TypeAdapter[list[_TurnIn]] = TypeAdapter(list[_TurnIn])
 
 

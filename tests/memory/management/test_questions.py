@@ -170,6 +170,7 @@ def test_imports_dialogues_as_spaces(run: Run, db: None, tmp_path: Path) -> None
     ("content", "complaint"),
     [
         ("{", "FILE: is not JSON"),
+        ("[]", "FILE: must have at least 1 item"),
         (json.dumps([{"sample_id": "x"}]), "conversation"),
         (json.dumps([dialogue(conversation={})]), "has no turns"),
         (json.dumps([dialogue(conversation={"session_1": []})]), "session_1_date_time"),
