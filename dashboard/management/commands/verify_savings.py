@@ -60,7 +60,7 @@ class Command(ReportingCommand):
         "that votes and reviews hold. With --replays, it computes the last contexts again from the records "
         "as they were. It changes nothing."
     )
-    checked = total = purged = 0
+    checked = total = purged = unreplayable = 0
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--space", metavar="SLUG", help="only assemblies of this space")
@@ -77,7 +77,7 @@ class Command(ReportingCommand):
         replays = parse_input(Replays, {"replays": options["replays"]}).replays
         payloads = self._payloads(options, team)
         self.differences: list[dict[str, object]] = []
-        self.total = self.checked = self.purged = 0
+        self.total = self.checked = self.purged = self.unreplayable = 0
         accounts = self._check_assemblies(payloads)
         is_whole = options["space"] is None and options["since"] is None
         self.counts = dict.fromkeys(("tasks", "rollups", "costs", "evaluations", "ratings", "replays"), 0)
@@ -134,6 +134,7 @@ class Command(ReportingCommand):
         progress = Progress(self.stderr)
         for again in replay_last(team_id, last):
             self.counts["replays"] += again.result is not None
+            self.unreplayable += again.result is None
             for found in differences_of(again):
                 self._note("replay", again.assembly.pk, found)
             progress.show(f"{plural(self.counts['replays'], 'context')} replayed")
@@ -167,12 +168,15 @@ class Command(ReportingCommand):
                     "checked": self.checked,
                     "purged": self.purged,
                     **self.counts,
+                    "unreplayable": self.unreplayable,
                     "differences": self.differences,
                 }
             )
             return
         purged = plural(self.purged, "assembly has", "assemblies have")
         note = f" {purged} purged text, so only the stored numbers were checked." if self.purged else ""
+        if self.unreplayable:
+            note += f" {plural(self.unreplayable, 'context')} could not be replayed; `replay` says why."
         differ = plural(len(self.differences), "figure differs", "figures differ")
         self.stdout.write(f"{self._all_counted()} checked, {differ}.{note}")
         for item in self.differences:

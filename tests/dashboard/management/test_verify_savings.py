@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import F, Model
 from django.utils import timezone
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.models import Assembly, AssemblyPayload, Space, Team
 from contextopt.spaces.configs import publish_config
 from contextopt.spaces.inputs import ConfigIn, RecordPatch
 from contextopt.spaces.records import update_record
@@ -153,6 +153,16 @@ def test_replays_of_contexts_whose_records_changed(
     assert not [found for found in verify() if "replay" in found]
     (found,) = (found for found in verify("--replays", "9") if "replay" in found)
     assert (found["replay"], found["figure"], found["stored"]) == (row.pk, "sha256", "0" * 64)
+
+
+def test_contexts_that_cannot_be_replayed_are_counted(
+    space: Space, capsys: pytest.CaptureFixture[str]
+) -> None:
+    AssemblyPayload.objects.update(givens=None)
+    call_command("verify_savings", "--replays", "9")
+    said = capsys.readouterr().out
+    assert "replays" not in said
+    assert "3 contexts could not be replayed; `replay` says why." in said
 
 
 def test_the_number_of_replays_has_a_limit(team: Team) -> None:
