@@ -101,7 +101,7 @@ def env_listener(name: str, default: str) -> str:
 
 
 def env_token(name: str) -> str:
-    """Return a token that travels in a header. What a header cannot carry would never match."""
+    """Return a token that is sent in a header, which carries nothing but ASCII."""
     token = env_str(name)
     if not (token.isascii() and token.isprintable()):
         raise ImproperlyConfigured(f"{name} has characters that no header can carry; use printable ASCII")
