@@ -306,6 +306,9 @@ class Gateway:
         if exchange is not None:
             exchange.begin_answer(response.status_code, response.headers)
         headers = [*returned_headers(response.headers.raw), *_status_headers(exchange)]
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            # A proxy in front, such as nginx, would keep the pieces until the answer is whole.
+            headers.append((b"x-accel-buffering", b"no"))
         await call.start(response.status_code, headers)
         try:
             async for chunk in response.aiter_raw():

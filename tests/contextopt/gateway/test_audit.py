@@ -42,6 +42,8 @@ def test_bytes_pass_unchanged(caller: Caller, upstream: Upstream, path: str) -> 
     response = caller.post(path, odd, Content_Type="application/json")
     assert response.content == b"".join(events())
     assert upstream.got[-1].body == odd
+    # Tells a proxy in front, such as nginx, to pass each piece on as it comes.
+    assert response.headers["x-accel-buffering"] == "no"
 
 
 @pytest.mark.parametrize("path", PATHS)
