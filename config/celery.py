@@ -74,16 +74,24 @@ def configure_broker(sender: Celery, **_: object) -> None:
 
 
 app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
+# A job that no worker took in time is dropped, since the next one makes up for it: a worker that comes back
+# after days needs only one of each.
 app.conf.beat_schedule = {
-    "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0},
-    # A job that no worker took in time is dropped: a worker that comes back needs only one of them.
+    "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0, "options": {"expires": 60}},
     "send_messages": {"task": SEND_MESSAGES, "schedule": 5.0, "options": {"expires": 5}},
     "embed": {"task": "contextopt.tasks.embed", "schedule": 4.0, "options": {"expires": 4}},
-    "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0},
-    "drop_contents": {"task": "contextopt.tasks.drop_contents", "schedule": 3_600.0},
-    "learn_from_completions": {"task": "memory.tasks.learn_from_completions", "schedule": 60.0},
-    # Pages read unfolded assemblies row by row; frequent runs keep them few. The next run makes up for a
-    # missed one.
+    "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0, "options": {"expires": 300}},
+    "drop_contents": {
+        "task": "contextopt.tasks.drop_contents",
+        "schedule": 3_600.0,
+        "options": {"expires": 3_600},
+    },
+    "learn_from_completions": {
+        "task": "memory.tasks.learn_from_completions",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
+    # Pages read unfolded assemblies row by row; frequent runs keep them few.
     "fold_assemblies": {
         "task": "dashboard.tasks.fold_assemblies",
         "schedule": 3.0,
@@ -99,5 +107,9 @@ app.conf.beat_schedule = {
         "schedule": 60.0,
         "options": {"expires": 60},
     },
-    "fill_review_queues": {"task": "memory.tasks.fill_review_queues", "schedule": 60.0},
+    "fill_review_queues": {
+        "task": "memory.tasks.fill_review_queues",
+        "schedule": 60.0,
+        "options": {"expires": 60},
+    },
 }

@@ -66,12 +66,17 @@ def show_life(**_: object) -> None:
 
 
 @worker_ready.connect
-def drop_deadly_jobs(sender: Any, **_: object) -> None:
-    """Drop jobs that several workers died in. The schedule and the sweep repeat all necessary work."""
+def drop_dead_jobs(sender: Any, **_: object) -> None:
+    """Drop jobs that expired or that several workers died in. The schedule and the sweep repeat all necessary
+    work. A worker that was away would take hours to discard expired jobs one by one, before any new job.
+    """
     if settings.CELERY_BROKER_URL:
         return
     with connection.cursor() as cursor:
         for queue in sender.app.amqp.queues.consume_from:
+            cursor.execute(
+                f"DELETE FROM pgmq.q_{queue} WHERE (headers ->> 'expires')::timestamptz < clock_timestamp()"
+            )
             cursor.execute(
                 f"DELETE FROM pgmq.q_{queue} WHERE read_ct >= %s RETURNING headers ->> 'task'", [BEGUN_MAX]
             )

@@ -244,6 +244,15 @@ def test_a_job_without_end_ends_its_worker_and_three_of_them_at_most(
     assert worker.poll() is None
 
 
+def test_a_worker_drops_all_expired_jobs_at_once(environment: dict[str, str], work: Work) -> None:
+    # Hidden for an hour, so no worker reads them.
+    for expires in ("2026-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"):
+        headers = json.dumps({"task": "dashboard.tasks.fold_assemblies", "expires": expires})
+        execute(environment, f"SELECT pgmq.send('contextopt', '{{}}'::jsonb, '{headers}'::jsonb, 3600)")
+    work((sys.executable, "-c", HARMED))
+    wait_until(lambda: len(execute(environment, QUEUED)) == 1)
+
+
 def test_a_worker_that_could_not_acknowledge_a_job_does_others(
     environment: dict[str, str], shell: Shell, work: Work
 ) -> None:
