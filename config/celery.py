@@ -74,42 +74,25 @@ def configure_broker(sender: Celery, **_: object) -> None:
 
 
 app.autodiscover_tasks(["contextopt", "memory", "dashboard"])
-# A job that no worker took in time is dropped, since the next one makes up for it: a worker that comes back
-# after days needs only one of each.
+
+
+def _every(seconds: float, task: str, *, expires: float | None = None) -> dict[str, object]:
+    """Return a job for the schedule. If no worker takes it in time, the next one makes up for it: a worker
+    that comes back after days needs only one of each.
+    """
+    return {"task": task, "schedule": seconds, "options": {"expires": expires or seconds}}
+
+
 app.conf.beat_schedule = {
-    "sweep": {"task": "contextopt.tasks.sweep", "schedule": 60.0, "options": {"expires": 60}},
-    "send_messages": {"task": SEND_MESSAGES, "schedule": 5.0, "options": {"expires": 5}},
-    "embed": {"task": "contextopt.tasks.embed", "schedule": 4.0, "options": {"expires": 4}},
-    "count_words": {"task": "contextopt.tasks.count_words", "schedule": 300.0, "options": {"expires": 300}},
-    "drop_contents": {
-        "task": "contextopt.tasks.drop_contents",
-        "schedule": 3_600.0,
-        "options": {"expires": 3_600},
-    },
-    "learn_from_completions": {
-        "task": "memory.tasks.learn_from_completions",
-        "schedule": 60.0,
-        "options": {"expires": 60},
-    },
+    "sweep": _every(60, "contextopt.tasks.sweep"),
+    "send_messages": _every(5, SEND_MESSAGES),
+    "embed": _every(4, "contextopt.tasks.embed"),
+    "count_words": _every(300, "contextopt.tasks.count_words"),
+    "drop_contents": _every(3_600, "contextopt.tasks.drop_contents"),
+    "learn_from_completions": _every(60, "memory.tasks.learn_from_completions"),
     # Pages read unfolded assemblies row by row; frequent runs keep them few.
-    "fold_assemblies": {
-        "task": "dashboard.tasks.fold_assemblies",
-        "schedule": 3.0,
-        "options": {"expires": 30},
-    },
-    "resume_evaluations": {
-        "task": "memory.tasks.resume_evaluations",
-        "schedule": 60.0,
-        "options": {"expires": 60},
-    },
-    "resume_backtests": {
-        "task": "memory.tasks.resume_backtests",
-        "schedule": 60.0,
-        "options": {"expires": 60},
-    },
-    "fill_review_queues": {
-        "task": "memory.tasks.fill_review_queues",
-        "schedule": 60.0,
-        "options": {"expires": 60},
-    },
+    "fold_assemblies": _every(3, "dashboard.tasks.fold_assemblies", expires=30),
+    "resume_evaluations": _every(60, "memory.tasks.resume_evaluations"),
+    "resume_backtests": _every(60, "memory.tasks.resume_backtests"),
+    "fill_review_queues": _every(60, "memory.tasks.fill_review_queues"),
 }
