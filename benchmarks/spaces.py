@@ -81,7 +81,7 @@ def new_space(team: Team, data: SpaceIn) -> Space:
 def space_of(team: Team, slug: str, name: str, rows: Iterable[RecordIn]) -> Space:
     """Create a space with these records."""
     space = new_space(team, SpaceIn(slug=slug.lower(), name=name))
-    for batch in batched(rows, IMPORTED_ROWS, strict=False):
+    for batch in batched(rows, IMPORTED_ROWS):
         upsert_records(space=space, rows=batch, actor="benchmarks")
     return space
 
@@ -107,7 +107,7 @@ def fill(space: Space, records: Iterable[Generated]) -> None:
     """
     columns = ", ".join(f'"{name}"' for name in _COLUMNS)
     with connection.cursor() as cursor:
-        for batch in batched(_rows(space, records), COPY_ROWS, strict=False):
+        for batch in batched(_rows(space, records), COPY_ROWS):
             with cursor.copy(f"COPY contextopt_record ({columns}) FROM STDIN") as copy:
                 for row in batch:
                     copy.write_row(row)

@@ -64,7 +64,7 @@ def detect_languages(apps: Any, _schema_editor: Any) -> None:
     """Find out the language of the records that are there."""
     records = apps.get_model("contextopt", "Record").objects
     rows = records.values_list("pk", "title", Left("notes", READ_MAX)).order_by("pk").iterator(BATCH)
-    for batch in batched(rows, BATCH, strict=False):
+    for batch in batched(rows, BATCH):
         norwegian = [pk for pk, title, notes in batch if detect_language(title, notes) == "no"]
         records.filter(pk__in=norwegian).update(language="no")
 
