@@ -62,17 +62,28 @@ class LogFile:
         self.position = self.path.stat().st_size
 
     def new_errors(self) -> list[str]:
-        """Return the lines written since the last call that report an error."""
-        with self.path.open("rb") as file:
-            file.seek(self.position)
-            text = file.read()
+        """Return the lines written since the last call that report an error.
+
+        The file may have been emptied or deleted. A deleted one is made again with the child.
+        """
+        try:
+            with self.path.open("rb") as file:
+                self.position = min(self.position, os.fstat(file.fileno()).st_size)
+                file.seek(self.position)
+                text = file.read()
+        except FileNotFoundError:
+            self.position = 0
+            return []
         whole = text[: text.rfind(b"\n") + 1]
         self.position += len(whole)
         self._rotate()
         return [line.decode(errors="replace") for line in whole.splitlines() if ERROR_LINE.search(line)]
 
     def tail(self, lines: int = 12) -> list[str]:
-        return self.path.read_text(errors="replace").splitlines()[-lines:]
+        try:
+            return self.path.read_text(errors="replace").splitlines()[-lines:]
+        except FileNotFoundError:
+            return []
 
     def _rotate(self) -> None:
         """Copy and truncate: the child keeps its descriptor, which was opened for appending."""
@@ -99,6 +110,7 @@ class Child:
         self.pulses.reset()
         self.silenced_at = None
         marks = {MARK: str(base_dir), FOLDER: str(self.pulses.folder), "PYTHONUNBUFFERED": "1"}
+        self.log.path.parent.mkdir(parents=True, exist_ok=True)
         with self.log.path.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603
                 self.program.command,

@@ -142,3 +142,18 @@ def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:
     assert log.new_errors() == ["Traceback (most recent call last):", "ValueError: b"]
     assert log.new_errors() == []
     assert log.tail(1) == ["ValueError: b"]
+
+
+def test_a_log_may_be_emptied_or_deleted(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "web.log")
+    log.start()
+    log.path.write_text("ValueError: a\n")
+    assert log.new_errors() == ["ValueError: a"]
+    log.path.write_text("")
+    assert log.new_errors() == []
+    log.path.write_text("KeyError: b\n")
+    assert log.new_errors() == ["KeyError: b"]
+    log.path.unlink()
+    assert (log.new_errors(), log.tail()) == ([], [])
+    log.path.write_text("OSError: c\n")
+    assert log.new_errors() == ["OSError: c"]
