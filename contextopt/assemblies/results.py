@@ -102,7 +102,7 @@ class AssemblyResult:
             "id": self.id,
             "space": self.space,
             "stage": self.stage,
-            "as_of": self.as_of.isoformat(),
+            "as_of": self.as_of,
             "config_version": self.config_version,
             "warnings": warnings_json(self.warnings),
             "overrides": self.overrides,

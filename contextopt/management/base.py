@@ -22,6 +22,7 @@ from django.db import IntegrityError, OperationalError, ProgrammingError
 from django.db.models import QuerySet
 from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 
 from contextopt.engine.text.errors import EngineError, InvalidValue
 from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
@@ -118,7 +119,7 @@ class ReportingCommand(BaseCommand):
     def print_json(self, answer: Mapping[str, Any]) -> None:
         encoding = getattr(self.stdout, "encoding", None) or "utf-8"
         plain = encoding.lower().replace("-", "") != "utf8"
-        self.stdout.write(json.dumps(answer, ensure_ascii=plain))
+        self.stdout.write(json.dumps(answer, ensure_ascii=plain, default=to_jsonable_python))
 
     def _run_guarded(self, options: Mapping[str, Any]) -> int:
         try:

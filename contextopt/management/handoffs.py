@@ -1,11 +1,9 @@
 """Commands about a stored task and what its phases hand on."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.core.serializers.json import DjangoJSONEncoder
 
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_status
 from contextopt.engine.wording import plural
@@ -24,9 +22,7 @@ class TaskCommand(ReportingCommand):
     def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> int:
         """Print the task and return the exit code."""
         status = task_status(team_id=team.pk, task_id=task_id)
-        # Format timestamps as the API does.
-        answer = json.loads(json.dumps(status.to_json(), cls=DjangoJSONEncoder))
-        self.print_answer(options, answer, describe_task(status))
+        self.print_answer(options, status.to_json(), describe_task(status))
         return DONE
 
 

@@ -30,11 +30,7 @@ class Command(ReportingCommand):
         team = team_of(options)
         data = read_document(CompletionIn, options["file"], partial(_with_number, team))
         result = complete_task(team=team, data=data, actor=ACTOR)
-        if options["json"]:
-            answer = result.to_json()
-            self.print_json({**answer, "completed_at": answer["completed_at"].isoformat()})
-        else:
-            self.stdout.write(describe_completion(result))
+        self.print_answer(options, result.to_json(), describe_completion(result))
         return REJECTED if result.completion.learned_at is None else DONE
 
 

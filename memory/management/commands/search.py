@@ -5,7 +5,6 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
-from pydantic_core import to_jsonable_python
 
 from contextopt.errors import InvalidInput
 from contextopt.management.answers import AnsweringCommand
@@ -106,5 +105,4 @@ def _given(options: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _to_json(found: Found) -> dict[str, Any]:
-    answer: dict[str, Any] = to_jsonable_python({"results": found.results, "degraded": found.degraded})
-    return answer
+    return {"results": found.results, "degraded": found.degraded}

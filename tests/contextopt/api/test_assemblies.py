@@ -32,6 +32,7 @@ def test_create(api, space):
     assembly = response.json()
     assert response["Location"] == f"/api/v1/assemblies/{assembly['id']}"
     assert assembly["space"] == "support"
+    assert assembly["as_of"] == api.get(f"/assemblies/{assembly['id']}").json()["as_of"]
     assert assembly["overrides"] == {"recency_weight": "0.5", "window_days": 30}
     assert [entry["id"] for entry in assembly["included"]] == [kept.pk]
     assert assembly["included"][0]["source"] == "wiki"

@@ -71,7 +71,7 @@ def test_assemble_takes_every_setting(default_space: Space, run: Run) -> None:
     assert answer["overrides"]["window_days"] == "all"
     assert answer["allocation"]["total"] == 6_000
     assert answer["certificate"]["tokens"] <= 300
-    assert answer["as_of"].startswith("2026-06-15T00:00:00")
+    assert answer["as_of"] == "2026-06-15T00:00:00Z"
 
 
 def test_a_share_of_the_models_window_limits_the_context(default_space: Space, run: Run) -> None:

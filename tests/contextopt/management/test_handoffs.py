@@ -1,6 +1,7 @@
 """add_finding, compress_phase, advance_phase and task_status as a shell sees them."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -39,6 +40,12 @@ def test_from_a_finding_to_the_last_phase(run: Run, write: Any) -> None:
     assert json.loads(out)["differences"] == []
     code, _, err = run("advance_phase", "T-1")
     assert (code, "no findings" in err or "last phase" in err) == (2, True)
+
+
+def test_times_are_those_of_the_api(run: Run, task: Task) -> None:
+    Task.objects.filter(pk=task.pk).update(created_at=datetime(2026, 6, 15, 9, 30, 0, 123_456, UTC))
+    _, out, _ = run("task_status", task.pk, "--json")
+    assert json.loads(out)["created_at"] == "2026-06-15T09:30:00.123456Z"
 
 
 def test_for_people(run: Run, write: Any, task: Task) -> None:

@@ -50,6 +50,7 @@ def test_a_completion_is_told_and_stored_once(run: Run, write) -> None:
     answer = json.loads(out)
     assert code == 0
     assert answer["task_id"] == Task.objects.get().pk
+    assert answer["completed_at"].endswith("Z")
     assert answer["strategy_id"] == answer["stored"][0]["id"]
     assert answer["not_stored"] == []
     code, out, _ = run("complete_task", path)
