@@ -275,7 +275,7 @@ def test_savings_are_verified_and_a_wrong_figure_is_found(default_space: Space, 
     assert (code, err) == (0, "")
     assert json.loads(out) == {
         "checked": 3, "purged": 0, "tasks": 0, "rollups": 0, "evaluations": 0, "ratings": 0, "costs": 0,
-        "replays": 0, "differences": [],
+        "replays": 0, "unreplayable": 0, "differences": [],
     }  # fmt: skip
     payload = AssemblyPayload.objects.get(pk=results[1].id)
     payload.text += "- one more\n"
