@@ -173,11 +173,10 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
     task = get_task(request, task_id)
     require_role(request, Role.EDITOR)
     data = ResolutionIn(resolution=request.POST.get("resolution", "").replace("\x00", "")[:RESOLUTION_MAX])
-    with as_message(request):
-        with as_404():
-            resolved = findings.resolve_decision(
-                team_id=request.team.pk, task_id=task.pk, number=number, data=data, actor=request.actor
-            )
+    with as_message(request), as_404():
+        resolved = findings.resolve_decision(
+            team_id=request.team.pk, task_id=task.pk, number=number, data=data, actor=request.actor
+        )
         messages.success(request, f"Resolved {resolved.key}.")
     return redirect("dashboard:task_findings", task.pk)
 
