@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from config.settings import env_choice
+from config.variables import env_choice
 from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder, encoders, get_embedder
 from contextopt.search.embedders.encoders import MINILM_HINT, load_folder, load_minilm
 from contextopt.search.embedders.endpoints import Endpoint, EndpointEmbedder

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from config.settings import (
+from config.variables import (
     env_broker,
     env_choice,
     env_hosts,
