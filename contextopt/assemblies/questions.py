@@ -364,13 +364,14 @@ def _load_details(records: Sequence[RecordSummary]) -> dict[int, RecordDetail]:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT id, version, title, type, tags, left(notes, %s) FROM contextopt_record
+            SELECT id, version, title, type, tags, left(notes, %s), thread, position
+              FROM contextopt_record
              WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
             """,
             [NOTES_READ, id_array(versions)],
         )
         return {
-            row_id: RecordDetail(title, type, tuple(tags), notes)
-            for row_id, version, title, type, tags, notes in cursor.fetchall()
+            row_id: RecordDetail(title, type, tuple(tags), notes, thread, position)
+            for row_id, version, title, type, tags, notes, thread, position in cursor.fetchall()
             if version == versions[row_id]
         }

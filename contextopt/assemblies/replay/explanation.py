@@ -179,6 +179,11 @@ class _Case:
                 kept = plural(row.records_included, "record")
                 were = "was" if row.records_included == 1 else "were"
                 return f"The record limit was reached first: {kept} {were} kept."
+            case Step.LOW_RELEVANCE if self._outranks_a_kept(entry):
+                return (
+                    "With an adaptive budget, it was not worth its tokens, since it stands alone: few of the "
+                    "kept records are near it in the conversation."
+                )
             case Step.LOW_RELEVANCE:
                 return "With an adaptive budget, it was not relevant enough to be worth its tokens."
             case _:
@@ -188,6 +193,10 @@ class _Case:
                     f"{row.tokens_after:,} of {row.tokens_available:,} tokens. This record needs "
                     f"{entry['tokens']:,}, so it is {over:,} over the budget{self._others_before(entry)}."
                 )
+
+    def _outranks_a_kept(self, entry: EntryJson) -> bool:
+        kept = (one for one in self.entries if one["kept"] and not one["pinned"])
+        return any(one["score"] < entry["score"] for one in kept)
 
     def _others_before(self, entry: EntryJson) -> str:
         first = next((one for one in self.entries if one["reason"] == Step.OVER_BUDGET), None)

@@ -184,5 +184,6 @@ def summary_of(state: RecordVersion, views: int, tokenizer: Tokenizer) -> Record
 
 
 def detail_of(state: RecordVersion) -> RecordDetail:
-    """Return the texts of a record at a version, as far as the engine reads them."""
-    return RecordDetail(state.title, state.type, tuple(state.tags), state.notes[:NOTES_READ])
+    """Return a record at a version, as far as the engine reads it."""
+    notes = state.notes[:NOTES_READ]
+    return RecordDetail(state.title, state.type, tuple(state.tags), notes, state.thread, state.position)

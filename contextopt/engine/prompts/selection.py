@@ -37,12 +37,14 @@ NOTES_PER_SUMMARY = 1.2
 
 @dataclass(frozen=True, slots=True)
 class RecordDetail:
-    """The texts of a record, for a line with more of its notes than the summary."""
+    """A record's texts, for a line with more of its notes than the summary, and its place in a thread."""
 
     title: str
     type: str
     tags: tuple[str, ...]
     notes: str
+    thread: str = ""
+    position: int | None = None
 
     @property
     def said(self) -> str:

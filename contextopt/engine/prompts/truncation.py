@@ -11,7 +11,10 @@ OVER_RECORD_LIMIT = "over_record_limit"
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A ranking cut in two: `kept` is a prefix, `dropped` the rest, all for the same reason."""
+    """A ranking in two parts, each best first: `kept` and `dropped`, which is so for one reason.
+
+    Only an adaptive budget may drop a record that ranks above a kept one.
+    """
 
     kept: tuple[Scored, ...]
     dropped: tuple[Scored, ...]

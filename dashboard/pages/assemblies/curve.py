@@ -7,6 +7,8 @@ from typing import Any
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
 from contextopt.engine.prompts.config import ADAPTIVE
+from contextopt.engine.prompts.selection import DUPLICATE_OF
+from contextopt.engine.wording import plural
 
 SHOWN = 80
 BAR_WIDTH, HEIGHT = 10, 300
@@ -37,7 +39,8 @@ def draw_curve(
     entries: Sequence[EntryJson], config: Mapping[str, Any], weights: Mapping[str, float]
 ) -> Curve | None:
     """Return the curve of a question's context with an adaptive budget; None for any other context."""
-    ranked = [entry for entry in entries if "semantic" in entry["parts"] and not entry["pinned"]]
+    rated = (entry for entry in entries if "semantic" in entry["parts"] and entry["reason"] != DUPLICATE_OF)
+    ranked = sorted((entry for entry in rated if not entry["pinned"]), key=lambda entry: -entry["score"])
     if config.get("budget_mode") != ADAPTIVE or not ranked:
         return None
     values = [_relevance(entry, weights) for entry in ranked]
@@ -63,12 +66,17 @@ def _relevance(entry: EntryJson, weights: Mapping[str, float]) -> float:
 
 def _words(ranked: Sequence[EntryJson], values: Sequence[float], best: float) -> str:
     cut = [value for entry, value in zip(ranked, values, strict=True) if entry["reason"] == LOW_RELEVANCE]
-    entered = sum(entry["kept"] for entry in ranked)
+    kept = [place for place, entry in enumerate(ranked) if entry["kept"]]
     if not cut:
         return "Every record that fits is worth its tokens."
-    if not entered:
+    if not kept:
         return f"No record is worth its tokens. The best has a relevance of {max(cut):.0f}."
-    records = "1 record" if entered == 1 else f"{entered} records"
+    records = plural(len(kept), "record")
+    if lone := sum(not entry["kept"] for entry in ranked[: kept[-1]]):
+        return (
+            f"{records} kept. {lone} more that rank among them stand alone in the conversation, so they are "
+            "not worth their tokens."
+        )
     return (
         f"{records} kept. The next record's relevance is {cut[0]:.0f} (the best one's is {best:.0f}), too "
         "low to be worth its tokens."

@@ -139,7 +139,7 @@ def test_every_input_of_the_engine_is_logged() -> None:
         "terms", "relevant", "details", "is_relevant", "numbers", "usual_similarity",
     ]  # fmt: skip
     assert names(FilterCounts) == ["filtered", "outside_window", "deleted"]
-    assert names(engine.RecordDetail) == ["title", "type", "tags", "notes"]
+    assert names(engine.RecordDetail) == ["title", "type", "tags", "notes", "thread", "position"]
     assert names(engine.RecordSummary) == [
         "id", "date", "view_count", "line", "tokens", "pinned", "deleted", "source", "external_id", "version",
     ]  # fmt: skip

@@ -5,10 +5,12 @@ from datetime import timedelta
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.replay.explanation import Step, explain_record
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.models import Record, Space
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import upsert_records
+from tests.contextopt.assemblies.replay.test_replay import logged, replay
 from tests.factories import NOW, make_record
 from tests.recomputed import make_searchable
 
@@ -57,6 +59,23 @@ def test_the_part_of_a_meeting_about_the_question_comes_whole(space: Space) -> N
     assert sum(100 < at < 130 and at % 3 != 0 for at in kept) >= 5
     parts = {entry["id"]: entry["parts"] for entry in result.entries}
     assert parts[ids[114]]["topic"] > 9 > 3 > parts[ids[5]]["topic"]
+
+
+def test_an_adaptive_budget_leaves_out_turns_that_stand_alone(space: Space) -> None:
+    """Even those that rank above kept ones. A replay knows the turns' places, too."""
+    ids = hold_meeting(space)
+    result = ask(space, ASKED, context_tokens=2_000, budget_mode="adaptive")
+    kept = places(result, ids)
+    filled = places(ask(space, ASKED, context_tokens=2_000), ids)
+    assert [at for at in filled if at in kept] == kept
+    alone = {5, 230}
+    assert alone < set(filled[:-20])
+    assert not alone & set(kept)
+    record = Record.objects.select_related("space").get(pk=ids[alone.pop()])
+    found = explain_record(logged(result.id), record)
+    assert found.step == Step.LOW_RELEVANCE
+    assert "it stands alone: few of the kept records are near it" in found.message
+    assert replay(result.id).is_same
 
 
 def test_short_conversations_have_no_topic(space: Space) -> None:

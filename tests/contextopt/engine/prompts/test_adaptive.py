@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import ContextConfig, Query, Relevance, SpaceContext, assemble
+from contextopt.engine import ContextConfig, Query, RecordDetail, Relevance, SpaceContext, assemble
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE, least_worths
 from contextopt.engine.prompts.scoring import Scored
 from contextopt.engine.text.errors import InvalidValue
@@ -69,6 +70,68 @@ def test_without_a_question_the_budget_is_filled() -> None:
     assert adaptive.text == assemble(space, ADAPTIVE.replace(budget_mode="fixed"), NOW, TOKENIZER).text
 
 
+def meeting(
+    positions: list[int],
+    semantic: list[float],
+    pinned: int | None = None,
+    strictness: str = "0",
+    **changes: Any,
+) -> tuple[list[int], list[int]]:
+    """Return the positions of the turns of a topic that an adaptive and a fixed budget keep."""
+    turns = [make_record(number, pinned=number == pinned) for number in range(1, len(positions) + 1)]
+    relevant = {
+        number: Relevance(semantic=part, neighbour=1.0, topic=5.0) for number, part in enumerate(semantic, 1)
+    }
+    details = {
+        number: RecordDetail("Ada", "message", (), f"Turn {number} at {position}.", "meeting", position)
+        for number, position in enumerate(positions, 1)
+    }
+    asked = Query(frozenset(), relevant, details)
+    kept = []
+    for mode in ("adaptive", "fixed"):
+        config = ADAPTIVE.replace(budget_mode=mode, adaptive_strictness=Decimal(strictness), **changes)
+        result = assemble(SpaceContext("S", "", (), tuple(turns)), config, NOW, TOKENIZER, query=asked)
+        kept.append([positions[entry.id - 1] for entry in result.ledger if entry.kept])
+    return kept[0], kept[1]
+
+
+TURNS = [*range(101, 120), 900]
+
+
+def test_a_turn_that_stands_alone_is_left_out_wherever_it_ranks() -> None:
+    """In a topic, what answers a question is said in one place."""
+    adaptive, fixed = meeting(TURNS, [9.0, *[6.0] * 18, 8.0])
+    assert fixed[1] == 900
+    assert adaptive == [position for position in fixed if position != 900]
+
+
+def test_the_most_relevant_and_pinned_turns_stay_if_alone() -> None:
+    assert 900 in meeting(TURNS, [*[6.0] * 19, 9.0])[0]
+    assert 900 in meeting(TURNS, [9.0, *[6.0] * 19], pinned=20)[0]
+
+
+def test_a_stricter_budget_wants_turns_closer_together() -> None:
+    positions = [3 * step**2 for step in range(20)]
+    sizes = [len(meeting(positions, [6.0] * 20, strictness=each)[0]) for each in ("-0.4", "0", "0.4")]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[1] > sizes[2] > 0
+
+
+@given(
+    st.lists(st.integers(0, 400), min_size=2, max_size=25),
+    st.integers(100, 2_000),
+    st.sampled_from(["-0.5", "0", "0.5"]),
+)
+def test_of_a_meeting_adaptive_takes_some_that_fixed_takes(
+    positions: list[int], budget: int, strictness: str
+) -> None:
+    semantic = [float(position % 11) for position in positions]
+    adaptive, fixed = meeting(positions, semantic, strictness=strictness, context_tokens=budget)
+    remaining = iter(fixed)
+    assert all(position in remaining for position in adaptive)
+    assert adaptive[:1] == fixed[:1]
+
+
 def needed(
     tokens: int = 45, best: float = 6, usual_similarity: float | None = None, **parts: float
 ) -> list[float]:
@@ -76,9 +139,7 @@ def needed(
     records = [Scored(replace(record, tokens=tokens), 0) for record in RECORDS]
     alike = {record.id: Relevance(semantic=best, **parts) for record in RECORDS}
     asked = Query(frozenset(), alike, {}, usual_similarity=usual_similarity)
-    return [
-        least / (9 * best + 26 * parts.get("topic", 0)) for least in least_worths(records, asked, ADAPTIVE)
-    ]
+    return [least / (9 * best) for least in least_worths(records, asked, ADAPTIVE)]
 
 
 def test_each_further_record_needs_more() -> None:
@@ -98,9 +159,8 @@ def test_a_similar_record_leaves_room_for_less() -> None:
     assert needed(usual_similarity=0.6) == needed()
 
 
-def test_long_records_and_those_of_a_topic_need_less() -> None:
+def test_long_records_need_less() -> None:
     assert needed(tokens=15)[0] > needed(tokens=45)[0] > needed(tokens=150)[0]
-    assert needed(topic=6.0)[0] < needed()[0]
 
 
 def test_records_of_a_thread_need_less_than_single_ones() -> None:

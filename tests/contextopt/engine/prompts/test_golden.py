@@ -82,6 +82,16 @@ def query(config: ContextConfig) -> Query:
     return Query(frozenset(terms(QUESTION)), relevant, details)
 
 
+def in_one_topic(asked: Query) -> Query:
+    """Return the question with all records as turns of a topic, further and further apart."""
+    relevant = {number: part._replace(topic=5.0) for number, part in asked.relevant.items()}
+    details = {
+        number: replace(detail, thread="meeting", position=number**2)
+        for number, detail in asked.details.items()
+    }
+    return replace(asked, relevant=relevant, details=details)
+
+
 def cases() -> Iterator[tuple[str, Assembled]]:
     space = replace(
         make_space(*RECORDS),
@@ -107,6 +117,9 @@ def cases() -> Iterator[tuple[str, Assembled]]:
             config = ContextConfig(stage=stage, **change)
             asked = query(config) if stage == 5 else None
             yield f"stage {stage}, {name}", engine.assemble(space, config, NOW, TOKENIZER, query=asked)
+    config = ContextConfig(stage=5, budget_mode="adaptive")
+    asked = in_one_topic(query(config))
+    yield "stage 5, adaptive, a topic", engine.assemble(space, config, NOW, TOKENIZER, query=asked)
 
 
 def described(assembled: Assembled) -> dict[str, Any]:

@@ -47,6 +47,23 @@ def test_nothing_entered_and_everything_entered() -> None:
     assert everything.words == "Every record that fits is worth its tokens."
 
 
+def test_records_that_stand_alone_are_counted() -> None:
+    """They rank among the kept ones. The ledger names what was kept first."""
+    entries = [
+        entry(1, 8, score=80.0),
+        entry(2, 6, score=60.0),
+        entry(3, 7, score=70.0, kept=False, reason="low_relevance"),
+        entry(4, 7, score=70.0, kept=False, reason="duplicate_of", duplicate_of=1),
+    ]
+    curve = draw_curve(entries, ADAPTIVE, WEIGHTS)
+    assert curve is not None
+    assert [bar.is_kept for bar in curve.bars] == [True, False, True]
+    assert curve.words == (
+        "2 records kept. 1 more that rank among them stand alone in the conversation, so they are not worth "
+        "their tokens."
+    )
+
+
 def test_other_contexts_have_no_curve() -> None:
     assert draw_curve([entry(1, 3)], {"budget_mode": "fixed"}, WEIGHTS) is None
     assert draw_curve([entry(1, 3)], {}, WEIGHTS) is None
