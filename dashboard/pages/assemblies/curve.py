@@ -10,7 +10,8 @@ from contextopt.engine.prompts.config import ADAPTIVE
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.wording import plural
 
-SHOWN = 80
+AFTER_THE_CUT = 40
+"""Number of bars after the last kept one, so that the cut is always in sight."""
 BAR_WIDTH, HEIGHT = 10, 300
 APART_FROM_THE_QUESTION = ("recency", "frequency")
 
@@ -45,6 +46,7 @@ def draw_curve(
         return None
     values = [_relevance(entry, weights) for entry in ranked]
     best = max(values) or 1.0
+    last = max((place for place, entry in enumerate(ranked) if entry["kept"]), default=-1)
     bars = tuple(
         Bar(
             x=place * BAR_WIDTH,
@@ -52,7 +54,7 @@ def draw_curve(
             height=round(HEIGHT * value / best),
             is_kept=entry["kept"],
         )
-        for place, (entry, value) in enumerate(zip(ranked[:SHOWN], values, strict=False))
+        for place, (entry, value) in enumerate(zip(ranked[: last + 1 + AFTER_THE_CUT], values, strict=False))
     )
     return Curve(bars, len(bars) * BAR_WIDTH, HEIGHT, _words(ranked, values, best))
 

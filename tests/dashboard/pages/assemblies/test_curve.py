@@ -10,8 +10,10 @@ from contextopt.assemblies.ledgers import EntryJson
 from contextopt.models import Space
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.records import upsert_records
 from dashboard.pages.assemblies.curve import HEIGHT, draw_curve
-from tests.factories import make_assembly, make_record
+from tests.factories import NOW, make_assembly, make_record
 
 ADAPTIVE = {"budget_mode": "adaptive"}
 WEIGHTS = {"recency": 0.7, "semantic": 9.0}
@@ -77,6 +79,20 @@ def test_the_inspector_shows_it(client: Client, owner: Any, space: Space) -> Non
         made = make_assembly(space, query="printer", budget_mode=mode)
         page = client.get(reverse("dashboard:assembly", args=[made.id])).content.decode()
         assert ('<figure class="curve">' in page) is is_shown
+
+
+def test_the_drawing_of_many_records_is_valid(client: Client, owner: Any, space: Space) -> None:
+    """Its numbers have no separators, and the cut is in sight."""
+    rows = [RecordIn(title=f"Print {number}", notes=f"Printer {number}", date=NOW) for number in range(140)]
+    upsert_records(space=space, rows=rows, actor="test")
+    client.force_login(owner)
+    made = make_assembly(space, query="printer", budget_mode="adaptive")
+    page = client.get(reverse("dashboard:assembly", args=[made.id])).content.decode()
+    width = re.search(r'viewBox="0 0 (\d+) 300"', page)
+    assert width is not None
+    assert int(width[1]) > 1_000
+    places = [int(x) for x in re.findall(r'<rect class="(?:entered|left-out)" x="(\d+)"', page)]
+    assert places == list(range(0, int(width[1]), 10))
 
 
 def test_the_inspector_counts_what_was_not_worth_it(client: Client, owner: Any, space: Space) -> None:
