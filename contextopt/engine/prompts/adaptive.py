@@ -19,7 +19,7 @@ from itertools import accumulate
 import numpy as np
 
 from contextopt.engine.prompts.config import ContextConfig
-from contextopt.engine.prompts.relevance import NOT_RELEVANT, Relevance, weighted_relevance
+from contextopt.engine.prompts.relevance import NOT_RELEVANT, Relevance, own_relevances, weighted_relevance
 from contextopt.engine.prompts.scoring import MAX_PART, Scored
 from contextopt.engine.prompts.selection import Query
 from contextopt.engine.prompts.truncation import Cut
@@ -58,7 +58,7 @@ def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
     worths = [relevance_of(scored, query, config) for scored in cut.kept]
     densities = _densities(cut.kept, query)
     if query.is_relevant and densities:
-        return _without_lone(cut, worths, densities, config)
+        return _without_lone(cut, worths, densities, query, config)
     needed = least_worths(cut.kept, query, config)
     first = worths.index(max(worths)) if worths and query.is_relevant else -1
     for place, (scored, worth, least) in enumerate(zip(cut.kept, worths, needed, strict=True)):
@@ -69,9 +69,14 @@ def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
 
 
 def _without_lone(
-    cut: Cut, worths: Sequence[float], densities: Mapping[int, float], config: ContextConfig
+    cut: Cut, worths: Sequence[float], densities: Mapping[int, float], query: Query, config: ContextConfig
 ) -> Cut:
-    """Leave out records of topics that are not relevant enough for how few of the kept are near them."""
+    """Leave out records of topics that are not relevant enough for how few of the kept are near them.
+
+    The one that matches best by itself stays, too.
+    """
+    own = own_relevances(query.relevant, config)
+    closest = max((scored.record.id for scored in cut.kept), key=lambda record_id: own.get(record_id, 0.0))
     first = worths.index(max(worths))
     best = worths[first] or 1.0
     least = min(1.0, max(0.0, TOPIC_SHARE + float(config.adaptive_strictness)))
@@ -79,7 +84,8 @@ def _without_lone(
     lone: list[Scored] = []
     for place, (scored, worth) in enumerate(zip(cut.kept, worths, strict=True)):
         density = densities.get(scored.record.id)
-        if place <= first or scored.record.pinned or density is None:
+        stays = place <= first or scored.record.id == closest or scored.record.pinned
+        if stays or density is None:
             kept.append(scored)
             continue
         share = (worth / best + DENSITY_WEIGHT * density) / (1 + DENSITY_WEIGHT)

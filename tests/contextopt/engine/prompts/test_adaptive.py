@@ -75,12 +75,14 @@ def meeting(
     semantic: list[float],
     pinned: int | None = None,
     strictness: str = "0",
+    far_topic: float = 5.0,
     **changes: Any,
 ) -> tuple[list[int], list[int]]:
     """Return the positions of the turns of a topic that an adaptive and a fixed budget keep."""
     turns = [make_record(number, pinned=number == pinned) for number in range(1, len(positions) + 1)]
     relevant = {
-        number: Relevance(semantic=part, neighbour=1.0, topic=5.0) for number, part in enumerate(semantic, 1)
+        number: Relevance(semantic=part, neighbour=1.0, topic=far_topic if position > 500 else 5.0)
+        for number, (part, position) in enumerate(zip(semantic, positions, strict=True), 1)
     }
     details = {
         number: RecordDetail("Ada", "message", (), f"Turn {number} at {position}.", "meeting", position)
@@ -108,6 +110,13 @@ def test_a_turn_that_stands_alone_is_left_out_wherever_it_ranks() -> None:
 def test_the_most_relevant_and_pinned_turns_stay_if_alone() -> None:
     assert 900 in meeting(TURNS, [*[6.0] * 19, 9.0])[0]
     assert 900 in meeting(TURNS, [9.0, *[6.0] * 19], pinned=20)[0]
+
+
+def test_the_turn_that_matches_best_by_itself_stays_if_alone() -> None:
+    """Others are more relevant for the topic around them."""
+    semantic = [*[6.0] * 17, 7.0, 7.0, 8.0]
+    assert 900 in meeting(TURNS, semantic, far_topic=1.0)[0]
+    assert 900 not in meeting(TURNS, [9.0, *semantic[1:]], far_topic=1.0)[0]
 
 
 def test_a_stricter_budget_wants_turns_closer_together() -> None:
