@@ -11,7 +11,7 @@ from pydantic import Field
 
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor, find_space
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.api.protocol.problems import FieldError, errors_of
 from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.assemblies.assemble import assemble_space
@@ -303,17 +303,17 @@ class AssemblyQuery(PageQuery):
             rows = rows.empty() if self.empty else rows.exclude(EMPTY)
         if self.warning is not None:
             rows = rows.warned(self.warning)
-        filters = {
-            "space__slug": self.space,
-            "stage": self.stage,
-            "kind": self.kind,
-            "conversation": self.conversation,
-            "sha256": self.sha256,
-            "truncated": self.truncated,
-            "created_at__gte": self.since,
-            "created_at__lte": self.until,
-        }
-        return rows.filter(**{name: value for name, value in filters.items() if value is not None})
+        return match_given(
+            rows,
+            space__slug=self.space,
+            stage=self.stage,
+            kind=self.kind,
+            conversation=self.conversation,
+            sha256=self.sha256,
+            truncated=self.truncated,
+            created_at__gte=self.since,
+            created_at__lte=self.until,
+        )
 
 
 class BatchQuery(PromptIn):

@@ -9,7 +9,7 @@ from ninja import Path, Query, Router
 
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.chat import outbox, prompts
 from contextopt.chat.inputs import ConversationIn, MessageIn
@@ -92,7 +92,7 @@ class ConversationQuery(PageQuery):
 
     def select(self, team_id: int) -> QuerySet[Conversation]:
         rows = Conversation.objects.with_space().filter(team_id=team_id)
-        return rows if self.space is None else rows.filter(space__slug=self.space)
+        return match_given(rows, space__slug=self.space)
 
 
 _CONVERSATION = tuple(name for name in ConversationOut.__annotations__ if name != "space")

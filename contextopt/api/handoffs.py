@@ -28,7 +28,7 @@ from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord, TaskFacts
 from contextopt.engine.briefs.compression import compress
 from contextopt.engine.briefs.findings import parse_findings
@@ -164,7 +164,7 @@ class CompressionQuery(PageQuery):
     phase: PhaseWord | None = None
 
     def select(self, found: QuerySet[PhaseCompression]) -> QuerySet[PhaseCompression]:
-        return found if self.phase is None else found.filter(phase=self.phase)
+        return match_given(found, phase=self.phase)
 
 
 class FindingQuery(PageQuery):
@@ -175,8 +175,7 @@ class FindingQuery(PageQuery):
     decision: Literal["open", "resolved"] | None = None
 
     def select(self, found: QuerySet[Finding]) -> QuerySet[Finding]:
-        filters = {"phase": self.phase, "category": self.category, "decision": self.decision}
-        return found.filter(**{name: value for name, value in filters.items() if value is not None})
+        return match_given(found, phase=self.phase, category=self.category, decision=self.decision)
 
 
 def compression_json(compression: PhaseCompression) -> dict[str, Any]:

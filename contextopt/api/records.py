@@ -24,7 +24,7 @@ from contextopt.api.protocol.outputs import (
     reply,
     revision_json,
 )
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.api.protocol.reach import within_spaces
 from contextopt.assemblies.purge import purge_record
@@ -58,18 +58,17 @@ class RecordQuery(PageQuery):
     until: Annotated[Moment | None, Field(description="Only records dated at or before this time.")] = None
 
     def select(self, space: Space) -> QuerySet[Record]:
-        rows = Record.objects.filter(space=space, deleted_at__isnull=not self.deleted)
-        for name in ("type", "source", "external_id", "thread", "pinned"):
-            value = getattr(self, name)
-            if value is not None:
-                rows = rows.filter(**{name: value})
-        if self.tag is not None:
-            rows = rows.filter(tags__contains=[self.tag])
-        if self.since is not None:
-            rows = rows.filter(date__gte=self.since)
-        if self.until is not None:
-            rows = rows.filter(date__lte=self.until)
-        return rows
+        return match_given(
+            Record.objects.filter(space=space, deleted_at__isnull=not self.deleted),
+            type=self.type,
+            source=self.source,
+            external_id=self.external_id,
+            thread=self.thread,
+            pinned=self.pinned,
+            tags__contains=None if self.tag is None else [self.tag],
+            date__gte=self.since,
+            date__lte=self.until,
+        )
 
 
 @dataclass(frozen=True, slots=True)

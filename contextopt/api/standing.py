@@ -12,7 +12,7 @@ from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.agents.standing import attach_document, detach_document, find_document
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.inputs import BigInt, Id, Text
 from contextopt.models import StandingDocument
 from contextopt.paging import Keyset
@@ -78,9 +78,7 @@ def attach(request: ApiRequest, data: StandingDocumentIn) -> HttpResponse:
 def list_documents(request: ApiRequest, query: Query[StandingDocumentQuery]) -> HttpResponse:
     """Returns the documents of a repository, or of all, in the order they were attached."""
     rows = StandingDocument.objects.filter(team_id=request.auth.team_id).defer("content")
-    if query.repository is not None:
-        rows = rows.filter(repository=query.repository)
-    return reply(list_page(rows, BY_ID, query, document_row))
+    return reply(list_page(match_given(rows, repository=query.repository), BY_ID, query, document_row))
 
 
 @router.get(

@@ -17,7 +17,7 @@ from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.counters import get_counter
 from contextopt.errors import NotFound
@@ -236,9 +236,13 @@ class TaskQuery(PageQuery):
     external_id: Annotated[Text | None, Field(min_length=1, max_length=TASK_EXTERNAL_ID_MAX)] = None
 
     def select(self, team_id: int) -> QuerySet[Task]:
-        names = ("state", "phase", "repository", "external_id")
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return Task.objects.filter(team_id=team_id, **given)
+        return match_given(
+            Task.objects.filter(team_id=team_id),
+            state=self.state,
+            phase=self.phase,
+            repository=self.repository,
+            external_id=self.external_id,
+        )
 
 
 class AttemptQuery(PageQuery):
@@ -328,10 +332,9 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
 def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQuery]) -> HttpResponse:
     """Returns the figures of a task's attempts, newest first."""
     attempts = Attempt.objects.filter(task=find_task(request.auth.team_id, task_id))
-    if query.receiver is not None:
-        attempts = attempts.filter(receiver=query.receiver)
-    rows = attempts.defer("plan", "error", "retry_context", "diagnosis")
-    return reply(list_page(rows, BY_NUMBER, query, attempt_row))
+    rows = match_given(attempts, receiver=query.receiver)
+    shown = rows.defer("plan", "error", "retry_context", "diagnosis")
+    return reply(list_page(shown, BY_NUMBER, query, attempt_row))
 
 
 @router.get(

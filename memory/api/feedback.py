@@ -12,7 +12,7 @@ from pydantic import Field
 from contextopt.agents.models import PHASE_MAX
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.api.protocol.reach import NEEDS_SPACE, in_reach, is_reached, within_spaces
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
@@ -95,16 +95,15 @@ class VoteQuery(PageQuery):
     until: Annotated[Moment | None, Field(description="Votes given before this time.")] = None
 
     def select(self, team_id: int) -> QuerySet[Vote]:
-        filters = {
-            "rating": self.rating,
-            "assembly_id": self.assembly_id,
-            "message_id": self.message_id,
-            "rater": None if self.rater is None else f"rater:{self.rater}",
-            "created_at__gte": self.since,
-            "created_at__lt": self.until,
-        }
-        given = {name: value for name, value in filters.items() if value is not None}
-        return Vote.objects.with_subject().filter(team_id=team_id, **given)
+        return match_given(
+            Vote.objects.with_subject().filter(team_id=team_id),
+            rating=self.rating,
+            assembly_id=self.assembly_id,
+            message_id=self.message_id,
+            rater=None if self.rater is None else f"rater:{self.rater}",
+            created_at__gte=self.since,
+            created_at__lt=self.until,
+        )
 
 
 class TrendQuery(Input):

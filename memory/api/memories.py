@@ -11,7 +11,7 @@ from pydantic import Field
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.inputs import Id, Slug, Text
 from contextopt.paging import by_moment
 from memory.memories import models as limits
@@ -85,17 +85,17 @@ class MemoryQuery(PageQuery):
 
     def select(self, team_id: int) -> QuerySet[Memory]:
         rows = Memory.objects.filter(team_id=team_id, deleted_at__isnull=not self.deleted)
-        for name in ("memory_type", "category", "repository", "trust_level", "task_id"):
-            value = getattr(self, name)
-            if value is not None:
-                rows = rows.filter(**{name: value})
-        if self.tag is not None:
-            rows = rows.filter(tags__contains=[self.tag])
-        if self.space is not None:
-            rows = rows.filter(space__slug=self.space)
-        if self.retired is not None:
-            rows = rows.filter(retired_at__isnull=not self.retired)
-        return rows.select_related("space")
+        return match_given(
+            rows.select_related("space"),
+            memory_type=self.memory_type,
+            category=self.category,
+            repository=self.repository,
+            trust_level=self.trust_level,
+            task_id=self.task_id,
+            tags__contains=None if self.tag is None else [self.tag],
+            space__slug=self.space,
+            retired_at__isnull=None if self.retired is None else not self.retired,
+        )
 
 
 @router.get("/memories", auth=READ, response=MemoryPage, summary="List memories")

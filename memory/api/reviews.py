@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.csvlines import csv_lines
 from contextopt.api.protocol.outputs import pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
+from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
 from contextopt.paging import by_moment
@@ -139,10 +139,13 @@ class ReviewQuery(PageQuery):
     reviewer: Rater | None = None
 
     def select(self, request: ApiRequest) -> QuerySet[ReviewItem]:
-        filters = {"state": self.state, "origin": self.origin, "space__slug": self.space}
-        given = {name: value for name, value in filters.items() if value is not None}
         rows = ReviewItem.objects.with_subject().with_own(rater_of(request, self.reviewer))
-        return rows.filter(team_id=request.auth.team_id, **given)
+        return match_given(
+            rows.filter(team_id=request.auth.team_id),
+            state=self.state,
+            origin=self.origin,
+            space__slug=self.space,
+        )
 
 
 class ExportQuery(WhoQuery):

@@ -27,6 +27,11 @@ class PageQuery(Input):
     ] = None
 
 
+def match_given[Row: Model](rows: QuerySet[Row], **filters: object) -> QuerySet[Row]:
+    """Return the rows that match the filters. One that is None was not given."""
+    return rows.filter(**{name: value for name, value in filters.items() if value is not None})
+
+
 def list_page[Row: Model, Json](
     rows: QuerySet[Row], keyset: Keyset, page: PageQuery, to_row: Callable[[Row], Json]
 ) -> dict[str, object]:
