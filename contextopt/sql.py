@@ -1,6 +1,6 @@
-"""PostgreSQL features that Django's cursor lacks: COPY, arrays of ids, snapshots, control of the planner."""
+"""Rows of SQL statements, and what Django's cursor lacks: COPY, arrays of ids, snapshots, planner control."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,22 @@ def own_conninfo() -> str:
     The database's name comes from the connection, because tests have databases of their own.
     """
     return make_conninfo(**{**settings.DATABASE_PARAMS, "dbname": connection.settings_dict["NAME"]})
+
+
+type Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+def fetch_all(statement: str, parameters: Parameters | None = None) -> list[tuple[Any, ...]]:
+    """Return the statement's rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+def fetch_one(statement: str, parameters: Parameters | None = None) -> tuple[Any, ...] | None:
+    """Return the statement's first row, or None without one."""
+    return next(iter(fetch_all(statement, parameters)), None)
 
 
 def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mapping[str, Any]) -> list[Row]:
@@ -80,7 +96,6 @@ def one_snapshot() -> Iterator[None]:
 
 def expected_rows(statement: str, parameters: Mapping[str, Any]) -> float:
     """Return how many rows the planner expects, from its statistics of the columns."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
-        rows: float = cursor.fetchone()[0][0]["Plan"]["Plan Rows"]
-        return rows
+    [(plans,)] = fetch_all(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
+    rows: float = plans[0]["Plan"]["Plan Rows"]
+    return rows

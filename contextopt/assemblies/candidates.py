@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
-
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, SpaceContext
 from contextopt.engine.prompts.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
 from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
@@ -22,6 +20,7 @@ from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN
 from contextopt.spaces.configs import SETTINGS
+from contextopt.sql import fetch_all, fetch_one
 
 # No summary line is shorter than this, so the budget bounds how many can fit.
 LINE_TOKENS_MIN = 8
@@ -81,9 +80,7 @@ def load_space(team_id: int, slug: str) -> ConfiguredSpace:
     Raises:
         NotFound: the team has no such space.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_SPACE_SQL, {"team": team_id, "slug": slug})
-        row = cursor.fetchone()
+    row = fetch_one(_SPACE_SQL, {"team": team_id, "slug": slug})
     if row is None:
         raise NotFound(f"There is no space {slug!r}.")
     space_id, slug, name, description, categories, time_zone, config_id, version, *settings = row
@@ -189,9 +186,7 @@ def load_candidates(
     if config.stage == HEADER_STAGE:
         return _NOTHING
     statement = _NEWEST_SQL if config.stage == LAST_RECORDS_STAGE else _CANDIDATES_SQL
-    with connection.cursor() as cursor:
-        cursor.execute(statement, _parameters(space_id, config, now, limit))
-        rows = cursor.fetchall()
+    rows = fetch_all(statement, _parameters(space_id, config, now, limit))
     if not rows:
         raise NotFound("The space was deleted in the meantime.")
     filtered, outside, deleted = rows[0][:3]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
@@ -30,7 +30,7 @@ from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 from contextopt.engine.text.counters import Counter, Measurable
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
-from contextopt.sql import id_array
+from contextopt.sql import fetch_all, fetch_one, id_array
 from contextopt.telemetry import names
 from contextopt.telemetry.exporter import Attributes, is_on
 from contextopt.telemetry.spans import record_assembly
@@ -105,9 +105,8 @@ class Occasion:
 
 def draw_ids(number: int) -> list[int]:
     """Reserve ids for assemblies that are logged later. An unused one leaves a gap."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)", [number])
-        return [int(row[0]) for row in cursor.fetchall()]
+    statement = "SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)"
+    return [assembly_id for (assembly_id,) in fetch_all(statement, [number])]
 
 
 def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
@@ -117,15 +116,14 @@ def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
         NotFound: the space was deleted in the meantime.
     """
     values = {**_assembly_values(result, occasion), **_payload_values(result, occasion)}
-    with connection.cursor() as cursor:
-        cursor.execute(_STORE_SQL, values)
-        stored = cursor.fetchone()
+    stored = fetch_one(_STORE_SQL, values)
     if stored is None:
         raise NotFound(f"The space {occasion.space.slug!r} was deleted in the meantime.")
-    _log_events(int(stored[0]), result)
+    assembly_id: int = stored[0]
+    _log_events(assembly_id, result)
     if is_on() and not occasion.is_demo:
-        record_assembly(attributes=_attributes(int(stored[0]), result, occasion), ms=result.assembly_ms)
-    return int(stored[0])
+        record_assembly(attributes=_attributes(assembly_id, result, occasion), ms=result.assembly_ms)
+    return assembly_id
 
 
 def _attributes(assembly_id: int, result: AssemblyResult, occasion: Occasion) -> Attributes:

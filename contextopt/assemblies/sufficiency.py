@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import connection
-
 from contextopt.assemblies.modelwindows import model_window
 from contextopt.engine import Assembled, ContextConfig, SpaceContext
 from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
@@ -26,6 +24,7 @@ from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.wording import day, plural
 from contextopt.limits import DATE_MIN
 from contextopt.spaces.configs import WINDOW_CHOICES
+from contextopt.sql import fetch_all
 
 QUESTION_NOT_EMBEDDED = ContextWarning(
     NOT_EMBEDDED,
@@ -224,17 +223,15 @@ class Emptiness:
     def _nearest_dates(self) -> tuple[datetime | None, datetime | None]:
         """Return the date of the newest record before the window, and of the first one after it."""
         window = DateRange.ending_at(self.as_of, self.config.effective_window_days)
-        with connection.cursor() as cursor:
-            cursor.execute(
-                """
-                SELECT (SELECT max(date) FROM contextopt_record
-                         WHERE space_id = %(space)s AND deleted_at IS NULL AND date < %(start)s),
-                       (SELECT min(date) FROM contextopt_record
-                         WHERE space_id = %(space)s AND deleted_at IS NULL AND date > %(end)s)
-                """,
-                {"space": self.space_id, "start": window.start or DATE_MIN, "end": window.end},
-            )
-            before, after = cursor.fetchone()
+        [(before, after)] = fetch_all(
+            """
+            SELECT (SELECT max(date) FROM contextopt_record
+                     WHERE space_id = %(space)s AND deleted_at IS NULL AND date < %(start)s),
+                   (SELECT min(date) FROM contextopt_record
+                     WHERE space_id = %(space)s AND deleted_at IS NULL AND date > %(end)s)
+            """,
+            {"space": self.space_id, "start": window.start or DATE_MIN, "end": window.end},
+        )
         return before, after
 
 

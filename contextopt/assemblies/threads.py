@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from django.db import connection
-
 from contextopt.engine.prompts.relevance import NEIGHBOUR_REACH
-from contextopt.sql import id_array
+from contextopt.sql import fetch_all, id_array
 
 # Uses the same index twice, once in each direction.
 _NEIGHBOURS_SQL = f"""
@@ -33,9 +31,7 @@ def read_threads(space_id: int, hits: Sequence[int]) -> list[list[int]]:
     """Return the hits with their neighbours, as runs of ids in thread order."""
     if not hits:
         return []
-    with connection.cursor() as cursor:
-        cursor.execute(_NEIGHBOURS_SQL, {"ids": id_array(hits), "space": space_id})
-        rows = cursor.fetchall()
+    rows = fetch_all(_NEIGHBOURS_SQL, {"ids": id_array(hits), "space": space_id})
     return join_runs([*reversed(before), row_id, *after] for row_id, before, after in rows)
 
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from contextopt.people.models import SPACE_SLUGS_SQL, ApiKey, hash_key
 from contextopt.people.ways import Way
+from contextopt.sql import fetch_one
 
 KEY_MAX = 200
 KEY_COLUMNS = [field.attname for field in ApiKey._meta.concrete_fields]
@@ -40,9 +41,7 @@ def load_key(secret_hash: str) -> ApiKey | None:
     Every request begins with this, so the statement is written out. Building it each time took longer than
     the database takes to answer.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(KEY_SQL, [secret_hash, timezone.now()])
-        row = cursor.fetchone()
+    row = fetch_one(KEY_SQL, [secret_hash, timezone.now()])
     if row is None:
         return None
     *values, slugs = row

@@ -9,13 +9,14 @@ from zoneinfo import available_timezones
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.db import connection, models
+from django.db import models
 from django.db.models import F, Func, JSONField, Q, Value
 from django.utils import timezone
 from django.utils.functional import cached_property
 
 from contextopt.limits import ACTOR_MAX, NAME_MAX
 from contextopt.people.ways import Way
+from contextopt.sql import fetch_all
 
 KEY_PREFIX = "ctx_"
 DEFAULT_TEAM = "default"
@@ -25,9 +26,8 @@ LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 def time_zones() -> list[str]:
     """Return the time zones that both Python and PostgreSQL know, because both compute days in them."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT name FROM pg_timezone_names")
-        return sorted(available_timezones() & {name for (name,) in cursor.fetchall()})
+    known = {name for (name,) in fetch_all("SELECT name FROM pg_timezone_names")}
+    return sorted(available_timezones() & known)
 
 
 def validate_time_zone(name: str) -> None:

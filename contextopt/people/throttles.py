@@ -17,6 +17,7 @@ from django.utils.crypto import salted_hmac
 
 from contextopt.errors import TooManyAttempts
 from contextopt.people.models import Throttle
+from contextopt.sql import fetch_all
 
 type Busy = dict[str, datetime]
 
@@ -58,9 +59,7 @@ class Bucket:
 
 def read_busy(keys: Sequence[str]) -> Busy:
     """Return the keys whose `free_at` is still ahead, each with its `free_at`."""
-    with connection.cursor() as cursor:
-        cursor.execute(BUSY_SQL, [list(keys), timezone.now()])
-        return dict(cursor.fetchall())
+    return dict(fetch_all(BUSY_SQL, [list(keys), timezone.now()]))
 
 
 def take(buckets: Sequence[Bucket], busy: Busy) -> None:

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Literal
 
 import structlog
-from django.db import connection
 from django.utils import timezone
 
 from contextopt.engine import Match
@@ -35,7 +34,7 @@ from contextopt.search.words import (
     unpacked,
     weigh_terms,
 )
-from contextopt.sql import expected_rows, id_array, planned_anew
+from contextopt.sql import expected_rows, fetch_all, id_array, planned_anew
 
 log = structlog.get_logger(__name__)
 
@@ -303,13 +302,12 @@ def _nearest(target: Target, query: PreparedQuery, limit: int, rows: float | Non
 def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:
     if searchable.decay_sql is None or not ids:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT t.id, ({searchable.decay_sql})::float8 FROM {searchable.table} t"
-            " WHERE t.id = ANY(%(ids)s::bigint[])",
-            {"ids": list(ids), "now": now},
-        )
-        return {row_id: min(1.0, max(0.0, factor)) for row_id, factor in cursor.fetchall()}
+    rows = fetch_all(
+        f"SELECT t.id, ({searchable.decay_sql})::float8 FROM {searchable.table} t"
+        " WHERE t.id = ANY(%(ids)s::bigint[])",
+        {"ids": list(ids), "now": now},
+    )
+    return {row_id: min(1.0, max(0.0, factor)) for row_id, factor in rows}
 
 
 def rate_rows(
@@ -335,9 +333,5 @@ def rate_rows(
                   FROM {searchable.rows_sql("rated")} WHERE {where} OFFSET 0) AS p {terms_sql("LEFT")}
          GROUP BY p.id
         """
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {**terms.parameters(), **parameters, "rated": id_array(ids)})
-        return {
-            row: Match(score, None if apart is None else to_cosine(apart))
-            for row, score, apart in cursor.fetchall()
-        }
+    rows = fetch_all(statement, {**terms.parameters(), **parameters, "rated": id_array(ids)})
+    return {row: Match(score, None if apart is None else to_cosine(apart)) for row, score, apart in rows}

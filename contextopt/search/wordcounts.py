@@ -1,6 +1,5 @@
 """Count how many documents of a corpus contain each word. A job counts again when the corpus has changed."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.db import connection, transaction
@@ -9,6 +8,7 @@ from django.utils import timezone
 from contextopt.locks import Lock, wait_turn
 from contextopt.search.models import SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
+from contextopt.sql import fetch_all
 
 # A larger corpus is estimated from its newest documents. A larger sample would take ten more seconds for one
 # more digit of precision.
@@ -27,19 +27,18 @@ COUNT_LIFE = timedelta(days=1)
 def count_words(searchable: Searchable, corpus_id: int) -> SearchCorpus:
     """Count the corpus's documents and words, and replace the previous count. Idempotent."""
     live, _ = searchable.passing(corpus_id, SearchFilters())
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic():
         wait_turn(Lock.WORDS, searchable.name, corpus_id)
         documents = _count_documents(searchable, corpus_id)
         sample = (
             f"SELECT t.search_vector FROM {searchable.table} t WHERE {live}"
             f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {SAMPLE}"
         ).replace("%(search_corpus)s", str(int(corpus_id)))
-        cursor.execute(f"SELECT coalesce(avg(length(search_vector)), 0) FROM ({sample}) AS s")
-        mean_length = float(cursor.fetchone()[0])
+        [(mean,)] = fetch_all(f"SELECT coalesce(avg(length(search_vector)), 0) FROM ({sample}) AS s")
         corpus, _ = SearchCorpus.objects.update_or_create(
             searchable=searchable.name,
             corpus_id=corpus_id,
-            defaults={"documents": documents, "mean_length": mean_length, "counted_at": timezone.now()},
+            defaults={"documents": documents, "mean_length": float(mean), "counted_at": timezone.now()},
         )
         _replace(corpus, sample, scale=max(1.0, documents / SAMPLE))
     return corpus
@@ -74,9 +73,8 @@ def _has_changed(searchable: Searchable, corpus: SearchCorpus) -> bool:
 
 def _count_documents(searchable: Searchable, corpus_id: int) -> int:
     live, parameters = searchable.passing(corpus_id, SearchFilters())
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
-        return int(cursor.fetchone()[0])
+    [(count,)] = fetch_all(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
+    return int(count)
 
 
 def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:
@@ -92,23 +90,22 @@ def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:
     return counted
 
 
-def changed_corpora(searchable: Searchable, *, now: datetime) -> Iterator[int]:
-    """Yield the corpora to count again, those never counted first."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT n.corpus_id
-              FROM (SELECT t.{searchable.corpus_column} AS corpus_id, count(*) AS documents
-                      FROM {searchable.table} t WHERE {searchable.live_sql} GROUP BY 1) AS n
-              LEFT JOIN contextopt_searchcorpus c
-                ON c.searchable = %s AND c.corpus_id = n.corpus_id
-             WHERE c.id IS NULL OR c.counted_at < %s
-                OR abs(n.documents - c.documents) >= greatest({CHANGE_MIN}, {CHANGE_SHARE} * c.documents)
-             ORDER BY c.counted_at NULLS FIRST, n.corpus_id
-            """,
-            [searchable.name, now - COUNT_LIFE],
-        )
-        yield from [row[0] for row in cursor.fetchall()]
+def changed_corpora(searchable: Searchable, *, now: datetime) -> list[int]:
+    """Return the corpora to count again, those never counted first."""
+    rows = fetch_all(
+        f"""
+        SELECT n.corpus_id
+          FROM (SELECT t.{searchable.corpus_column} AS corpus_id, count(*) AS documents
+                  FROM {searchable.table} t WHERE {searchable.live_sql} GROUP BY 1) AS n
+          LEFT JOIN contextopt_searchcorpus c
+            ON c.searchable = %s AND c.corpus_id = n.corpus_id
+         WHERE c.id IS NULL OR c.counted_at < %s
+            OR abs(n.documents - c.documents) >= greatest({CHANGE_MIN}, {CHANGE_SHARE} * c.documents)
+         ORDER BY c.counted_at NULLS FIRST, n.corpus_id
+        """,
+        [searchable.name, now - COUNT_LIFE],
+    )
+    return [corpus_id for (corpus_id,) in rows]
 
 
 def drop_gone_corpora(searchable: Searchable) -> int:

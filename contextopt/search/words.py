@@ -14,10 +14,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, Literal
 
-from django.db import connection
-
 from contextopt.engine.text.lexical import Bm25
 from contextopt.search.registry import Searchable, SearchFilters
+from contextopt.sql import fetch_all
 
 QUERY_MAX = 10_000
 """Only this many characters of a question are read."""
@@ -160,16 +159,15 @@ def read_lexemes(text: str) -> Lexemes:
     cleaned = text[:QUERY_MAX].replace("\x00", " ").encode(errors="ignore").decode()
     if not cleaned.strip():
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT language, tsvector_to_array(contextopt_search_words(contextopt_search_config(language),
-                                                                       %s::text))
-              FROM unnest(ARRAY['en', 'no']) AS language
-            """,
-            [cleaned],
-        )
-        found = {language: tuple(lexemes) for language, lexemes in cursor.fetchall()}
+    rows = fetch_all(
+        """
+        SELECT language, tsvector_to_array(contextopt_search_words(contextopt_search_config(language),
+                                                                   %s::text))
+          FROM unnest(ARRAY['en', 'no']) AS language
+        """,
+        [cleaned],
+    )
+    found = {language: tuple(lexemes) for language, lexemes in rows}
     return {**found, "no": tuple(dict.fromkeys([*found["no"], *_agents(cleaned)]))}
 
 
@@ -187,17 +185,15 @@ def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Ter
     wanted = sorted({lexeme for found in lexemes.values() for lexeme in found})
     if not wanted:
         return Terms((), 0, 0.0)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT c.documents, c.mean_length, f.lexeme, f.documents
-              FROM contextopt_searchcorpus c
-              LEFT JOIN contextopt_documentfrequency f ON f.corpus_id = c.id AND f.lexeme = ANY(%s::text[])
-             WHERE c.searchable = %s AND c.corpus_id = %s
-            """,
-            [wanted, searchable.name, corpus_id],
-        )
-        rows = cursor.fetchall()
+    rows = fetch_all(
+        """
+        SELECT c.documents, c.mean_length, f.lexeme, f.documents
+          FROM contextopt_searchcorpus c
+          LEFT JOIN contextopt_documentfrequency f ON f.corpus_id = c.id AND f.lexeme = ANY(%s::text[])
+         WHERE c.searchable = %s AND c.corpus_id = %s
+        """,
+        [wanted, searchable.name, corpus_id],
+    )
     if rows:
         documents, mean_length = rows[0][:2]
         counts = {lexeme: count for _, _, lexeme, count in rows if lexeme is not None}
@@ -225,29 +221,27 @@ def _count_now(
     """
     where, parameters = searchable.passing(corpus_id, SearchFilters())
     words = [f"{quoted(corpus_word(corpus_id))} & {quoted(lexeme)}" for lexeme in lexemes]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT count(*), coalesce(avg(length(words)), 0)::float8
-              FROM (SELECT t.search_vector AS words FROM {searchable.table} t
-                     WHERE {where} LIMIT {2 * CANDIDATES_MAX}) AS sample
-            """,
-            parameters,
-        )
-        documents, mean_length = cursor.fetchone()
-        cursor.execute(
-            f"""
-            SELECT w.lexeme, found.documents
-              FROM unnest(%(lexemes)s::text[], %(words)s::text[]) AS w(lexeme, word)
-             CROSS JOIN LATERAL (
-                   SELECT count(*) AS documents
-                     FROM (SELECT FROM {searchable.table} t
-                            WHERE t.search_vector @@ w.word::tsquery AND {where}
-                            LIMIT {2 * CANDIDATES_MAX}) AS sample) AS found
-            """,
-            {**parameters, "lexemes": list(lexemes), "words": words},
-        )
-        return documents, mean_length, dict(cursor.fetchall())
+    [(documents, mean_length)] = fetch_all(
+        f"""
+        SELECT count(*), coalesce(avg(length(words)), 0)::float8
+          FROM (SELECT t.search_vector AS words FROM {searchable.table} t
+                 WHERE {where} LIMIT {2 * CANDIDATES_MAX}) AS sample
+        """,
+        parameters,
+    )
+    counts = fetch_all(
+        f"""
+        SELECT w.lexeme, found.documents
+          FROM unnest(%(lexemes)s::text[], %(words)s::text[]) AS w(lexeme, word)
+         CROSS JOIN LATERAL (
+               SELECT count(*) AS documents
+                 FROM (SELECT FROM {searchable.table} t
+                        WHERE t.search_vector @@ w.word::tsquery AND {where}
+                        LIMIT {2 * CANDIDATES_MAX}) AS sample) AS found
+        """,
+        {**parameters, "lexemes": list(lexemes), "words": words},
+    )
+    return documents, mean_length, dict(counts)
 
 
 def unpacked(words: str) -> str:
@@ -298,13 +292,12 @@ def best_by_words(
     if not steps:
         return {}
     pool, parameters = _pool_sql(searchable, steps, corpus_id, filters, bound)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT p.id, {SCORE} AS score FROM ({pool}) AS p {terms_sql('INNER')}"
-            " GROUP BY p.id ORDER BY score DESC, p.id DESC LIMIT %(limit)s",
-            {**terms.parameters(), **parameters, "limit": limit},
-        )
-        return dict(cursor.fetchall())
+    rows = fetch_all(
+        f"SELECT p.id, {SCORE} AS score FROM ({pool}) AS p {terms_sql('INNER')}"
+        " GROUP BY p.id ORDER BY score DESC, p.id DESC LIMIT %(limit)s",
+        {**terms.parameters(), **parameters, "limit": limit},
+    )
+    return dict(rows)
 
 
 def candidates_for(terms: Terms, limit: int) -> int:

@@ -24,7 +24,7 @@ from contextopt.search.registry import Searchable
 from contextopt.spaces.inputs import RecordIn, RecordPatch
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record, RecordEmbedding, Space
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
-from contextopt.sql import copy_in
+from contextopt.sql import copy_in, fetch_all, fetch_one
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at", "language")
@@ -218,10 +218,8 @@ def lock_space(space: Space) -> None:
     Raises:
         NotFound: the space was deleted in the meantime.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK_SPACE, [space.pk])
-        if cursor.fetchone() is None:
-            raise NotFound(f"The space {space.slug!r} was deleted in the meantime.")
+    if fetch_one(_LOCK_SPACE, [space.pk]) is None:
+        raise NotFound(f"The space {space.slug!r} was deleted in the meantime.")
 
 
 # A purged record has a hash instead of its external id. Compute the hashes once, before the join, and only if
@@ -248,13 +246,12 @@ def _existing(space: Space, keys: Iterable[Key]) -> dict[Key, _Existing]:
     keys = list(keys)
     if not keys:
         return {}
-    with connection.cursor() as cursor:
-        sources, external_ids = [source for source, _ in keys], [external for _, external in keys]
-        cursor.execute(_FIND_EXISTING, [sources, external_ids, *[space.pk] * 4])
-        return {
-            (source, external_id): _Existing(record_id, bytes(digest), is_purged, pinned, date)
-            for source, external_id, record_id, digest, is_purged, pinned, date in cursor.fetchall()
-        }
+    sources, external_ids = [source for source, _ in keys], [external for _, external in keys]
+    rows = fetch_all(_FIND_EXISTING, [sources, external_ids, *[space.pk] * 4])
+    return {
+        (source, external_id): _Existing(record_id, bytes(digest), is_purged, pinned, date)
+        for source, external_id, record_id, digest, is_purged, pinned, date in rows
+    }
 
 
 def _summarise(row: RecordIn | Record, date: datetime, tokenizer: Tokenizer) -> tuple[str, int]:
@@ -288,29 +285,29 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor:
     if not rows:
         return []
     now = timezone.now()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT nextval(pg_get_serial_sequence('contextopt_record', 'id')) FROM generate_series(1, %s)",
-            [len(rows)],
-        )
-        ids = [row[0] for row in cursor.fetchall()]
-        columns = ", ".join(f'"{name}"' for name in _COPY_COLUMNS)
-        with copy_in(cursor, f"COPY contextopt_record ({columns}) FROM STDIN") as copy:
-            for record_id, row in zip(ids, rows, strict=True):
-                values = {
-                    **_stored_values(row, row.date or now, tokenizer),
-                    "id": record_id,
-                    "space_id": space.pk,
-                    "source": row.source,
-                    "external_id": row.external_id,
-                    "view_count": row.view_count,
-                    "last_viewed_at": row.last_viewed_at,
-                    "deleted_at": row.deleted_at,
-                    "created_by": actor,
-                    "created_at": now,
-                    "updated_at": now,
-                }
-                copy.write_row([values[name] for name in _COPY_COLUMNS])
+    drawn = fetch_all(
+        "SELECT nextval(pg_get_serial_sequence('contextopt_record', 'id')) FROM generate_series(1, %s)",
+        [len(rows)],
+    )
+    ids = [record_id for (record_id,) in drawn]
+    columns = ", ".join(f'"{name}"' for name in _COPY_COLUMNS)
+    statement = f"COPY contextopt_record ({columns}) FROM STDIN"
+    with connection.cursor() as cursor, copy_in(cursor, statement) as copy:
+        for record_id, row in zip(ids, rows, strict=True):
+            values = {
+                **_stored_values(row, row.date or now, tokenizer),
+                "id": record_id,
+                "space_id": space.pk,
+                "source": row.source,
+                "external_id": row.external_id,
+                "view_count": row.view_count,
+                "last_viewed_at": row.last_viewed_at,
+                "deleted_at": row.deleted_at,
+                "created_by": actor,
+                "created_at": now,
+                "updated_at": now,
+            }
+            copy.write_row([values[name] for name in _COPY_COLUMNS])
     return ids
 
 

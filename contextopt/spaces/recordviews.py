@@ -3,10 +3,10 @@
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from django.db import connection
 from django.utils import timezone
 
 from contextopt.spaces.models import VIEWS_MAX, Record, RecordView
+from contextopt.sql import fetch_one
 
 # A day in a team's time zone may end 12 hours after the UTC day.
 DAYS_KEPT = timedelta(days=1)
@@ -32,10 +32,8 @@ def view_record(*, record: Record, viewer: str) -> Record:
     """
     now = timezone.now()
     day = timezone.localdate(now, ZoneInfo(record.space.team.time_zone))
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNT_VIEW, [viewer, day, record.pk, VIEWS_MAX, now])
-        if counted := cursor.fetchone():
-            record.view_count, record.last_viewed_at = counted
+    if counted := fetch_one(_COUNT_VIEW, [viewer, day, record.pk, VIEWS_MAX, now]):
+        record.view_count, record.last_viewed_at = counted
     return record
 
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
-
 from contextopt.spaces.records import STATE
-from contextopt.sql import fetch_rows, id_array
+from contextopt.sql import fetch_all, fetch_rows, id_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +63,7 @@ SELECT DISTINCT ON (v.record_id) v.record_id, v.version
 
 def read_changed(space_id: int, moment: datetime, *, limit: int) -> list[RecordVersion]:
     """Return the records that were changed after the moment, each as it was then."""
-    with connection.cursor() as cursor:
-        cursor.execute(_CHANGED_SQL, {"space": space_id, "moment": moment, "limit": limit})
-        changed = cursor.fetchall()
+    changed = fetch_all(_CHANGED_SQL, {"space": space_id, "moment": moment, "limit": limit})
     return list(read_versions(space_id, changed).values())
 
 

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Literal
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import connection
 from django.db.models import Count, DateTimeField, F, Func, IntegerField, Q, Value
 
 from contextopt.models import Kind
+from contextopt.sql import fetch_all
 from memory.feedback.models import Rating, Vote, VoteQuerySet
 
 GROUPS_MAX = 50
@@ -153,9 +153,8 @@ def read_record_trends(wanted: VoteFilter) -> list[RecordTrend]:
     """Return the records that occur most often in downvoted answers, among the newest 500 votes."""
     newest = wanted.select().with_context().filter(assembly__kind=Kind.SPACE).order_by("-created_at", "-id")
     votes, parameters = newest.values("assembly_id", "rating")[:LEDGERS_MAX].query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(_RECORDS.format(votes=votes), [*parameters, RECORDS_MAX, wanted.team_id])
-        return [
-            RecordTrend(record_id, space, space_name, title, VoteFigures(up, down))
-            for record_id, space, space_name, title, up, down in cursor.fetchall()
-        ]
+    rows = fetch_all(_RECORDS.format(votes=votes), [*parameters, RECORDS_MAX, wanted.team_id])
+    return [
+        RecordTrend(record_id, space, space_name, title, VoteFigures(up, down))
+        for record_id, space, space_name, title, up, down in rows
+    ]

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from django.db import connection
 from django.db.models import Count, F
 
 from contextopt.assemblies.verify import Difference
+from contextopt.sql import fetch_all
 from memory.questions.evaluations import TOLERANCE
 from memory.questions.models import Evaluation
 
@@ -34,12 +34,10 @@ FIGURES = ("recall", "precision", "evidence_shown", "tokens_mean", "empty")
 
 def verify_evaluations(team_id: int) -> Iterator[tuple[int, Difference]]:
     """Yield the team's evaluations with a figure that its questions' outcomes do not give."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SQL, {"team": team_id})
-        for evaluation_id, *values in cursor:
-            for name, stored, found in zip(FIGURES, values[::2], values[1::2], strict=True):
-                if stored is not None and abs(stored - found) > TOLERANCE * max(1, abs(found)):
-                    yield evaluation_id, Difference(name, stored, found)
+    for evaluation_id, *values in fetch_all(_SQL, {"team": team_id}):
+        for name, stored, found in zip(FIGURES, values[::2], values[1::2], strict=True):
+            if stored is not None and abs(stored - found) > TOLERANCE * max(1, abs(found)):
+                yield evaluation_id, Difference(name, stored, found)
 
 
 def count_evaluations(team_id: int) -> int:

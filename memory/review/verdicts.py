@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import TypedDict
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db import connection
 from django.db.models import Count, Q, QuerySet
 
 from contextopt.models import Team
+from contextopt.sql import fetch_all
 from memory.review.agreement import krippendorff_alpha
 from memory.review.models import ItemState, ReviewItem, ReviewSlot, Verdict
 
@@ -131,9 +131,7 @@ SELECT p.slug, r.title, r.id, s.verdict, count(*)
 
 def read_record_verdicts(team: Team) -> list[VerdictGroup]:
     """Return the verdicts by the records that they are about, the most often named first."""
-    with connection.cursor() as cursor:
-        cursor.execute(_BY_RECORD, [team.pk])
-        return _to_groups(cursor.fetchall())
+    return _to_groups(fetch_all(_BY_RECORD, [team.pk]))
 
 
 def _to_groups(rows: Iterable[tuple[str, str, int, str, int]]) -> list[VerdictGroup]:

@@ -4,10 +4,9 @@ import string
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from django.db import connection
-
 from contextopt.search.registry import Searchable
 from contextopt.search.words import TERMS_MAX, Lexemes, quoted
+from contextopt.sql import fetch_all
 
 READ_MAX = 20_000
 # Characters that no stored text should contain; any that do occur are removed here.
@@ -46,36 +45,35 @@ def load_snippets(searchable: Searchable, ids: Sequence[int], lexemes: Lexemes) 
         return {}
     title, body = searchable.text_columns[0], searchable.text_columns[-1]
     asked = {code: " | ".join(map(quoted, found[: 2 * TERMS_MAX])) for code, found in lexemes.items()}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT t.id,
-                   ts_headline(q.language, translate(left(t.{title}, {TITLE_MAX}), %(signs)s, ''), q.words,
-                               %(whole)s) || CASE WHEN length(t.{title}) > {TITLE_MAX} THEN '…' ELSE '' END,
-                   ts_headline(q.language, translate(left(t.{body}, {READ_MAX}), %(signs)s, ''), q.words,
-                               CASE WHEN length(t.{body}) <= {WHOLE_MAX} THEN %(whole)s
-                                    ELSE %(passages)s END),
-                   left(ltrim(t.{body}, %(blanks)s), {ENDS}), right(rtrim(t.{body}, %(blanks)s), {ENDS})
-              FROM {searchable.table} t
-             CROSS JOIN LATERAL (
-                   SELECT contextopt_search_config(t.language) AS language,
-                          CASE t.language WHEN 'no' THEN %(no)s ELSE %(en)s END::tsquery AS words) AS q
-             WHERE t.id = ANY(%(ids)s::bigint[])
-            """,
-            {
-                "ids": list(ids),
-                "signs": BEGIN + END,
-                "no": asked.get("no", ""),
-                "en": asked.get("en", ""),
-                "whole": WHOLE,
-                "passages": PASSAGES,
-                "blanks": string.whitespace,
-            },
-        )
-        return {
-            row_id: Snippet(split_runs(title), split_runs(mark_gaps(text, first, last)))
-            for row_id, title, text, first, last in cursor.fetchall()
-        }
+    rows = fetch_all(
+        f"""
+        SELECT t.id,
+               ts_headline(q.language, translate(left(t.{title}, {TITLE_MAX}), %(signs)s, ''), q.words,
+                           %(whole)s) || CASE WHEN length(t.{title}) > {TITLE_MAX} THEN '…' ELSE '' END,
+               ts_headline(q.language, translate(left(t.{body}, {READ_MAX}), %(signs)s, ''), q.words,
+                           CASE WHEN length(t.{body}) <= {WHOLE_MAX} THEN %(whole)s
+                                ELSE %(passages)s END),
+               left(ltrim(t.{body}, %(blanks)s), {ENDS}), right(rtrim(t.{body}, %(blanks)s), {ENDS})
+          FROM {searchable.table} t
+         CROSS JOIN LATERAL (
+               SELECT contextopt_search_config(t.language) AS language,
+                      CASE t.language WHEN 'no' THEN %(no)s ELSE %(en)s END::tsquery AS words) AS q
+         WHERE t.id = ANY(%(ids)s::bigint[])
+        """,
+        {
+            "ids": list(ids),
+            "signs": BEGIN + END,
+            "no": asked.get("no", ""),
+            "en": asked.get("en", ""),
+            "whole": WHOLE,
+            "passages": PASSAGES,
+            "blanks": string.whitespace,
+        },
+    )
+    return {
+        row_id: Snippet(split_runs(title), split_runs(mark_gaps(text, first, last)))
+        for row_id, title, text, first, last in rows
+    }
 
 
 def mark_gaps(marked: str, first: str, last: str) -> str:

@@ -6,7 +6,6 @@ from functools import partial
 from itertools import takewhile
 from typing import cast
 
-from django.db import connection
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -20,6 +19,7 @@ from contextopt.engine.placement.sight import Block, read_block
 from contextopt.engine.prompts.values import PartSizes
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import InvalidInput, NotFound
+from contextopt.sql import fetch_one
 
 
 def load_conversation(
@@ -131,16 +131,14 @@ def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt
 
 def _latest_of(team_id: int, space_id: int, conversation: str) -> int | None:
     """Return a conversation's latest assembly. Most have none yet, so avoid the cost of the ORM."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT id FROM contextopt_assembly
-             WHERE team_id = %s AND space_id = %s AND kind = %s AND conversation = %s AND conversation <> ''
-             ORDER BY created_at DESC, id DESC LIMIT 1
-            """,
-            [team_id, space_id, Kind.SPACE.value, conversation],
-        )
-        row = cursor.fetchone()
+    row = fetch_one(
+        """
+        SELECT id FROM contextopt_assembly
+         WHERE team_id = %s AND space_id = %s AND kind = %s AND conversation = %s AND conversation <> ''
+         ORDER BY created_at DESC, id DESC LIMIT 1
+        """,
+        [team_id, space_id, Kind.SPACE.value, conversation],
+    )
     return row[0] if row else None
 
 

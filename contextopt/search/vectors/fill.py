@@ -11,7 +11,7 @@ from itertools import groupby
 from time import monotonic
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from contextopt.locks import Lock, wait_turn
@@ -22,6 +22,7 @@ from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingSta
 from contextopt.search.registry import Searchable
 from contextopt.search.vectors.indexes import build_index, drop_index, index_is_ready
 from contextopt.search.vectors.store import Prepared, drop_some, has_more_than, prepare, store
+from contextopt.sql import fetch_all
 
 log = structlog.get_logger(__name__)
 
@@ -131,9 +132,8 @@ def _open_fills(models: Sequence[EmbeddingModel]) -> None:
 
 
 def _count_live(searchable: Searchable) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}")
-        return int(cursor.fetchone()[0])
+    [(count,)] = fetch_all(f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}")
+    return int(count)
 
 
 def embed_next(models: Sequence[EmbeddingModel], work: Work) -> bool:
@@ -245,15 +245,14 @@ def _fill_next(model: EmbeddingModel, work: Work) -> bool:
 
 
 def _next_ids(searchable: Searchable, after: int, limit: int) -> list[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT t.id FROM {searchable.table} t
-             WHERE t.id > %s AND ({searchable.live_sql}) ORDER BY t.id LIMIT %s
-            """,
-            [after, limit],
-        )
-        return [row[0] for row in cursor.fetchall()]
+    rows = fetch_all(
+        f"""
+        SELECT t.id FROM {searchable.table} t
+         WHERE t.id > %s AND ({searchable.live_sql}) ORDER BY t.id LIMIT %s
+        """,
+        [after, limit],
+    )
+    return [row_id for (row_id,) in rows]
 
 
 def ensure_embedded(
@@ -293,18 +292,17 @@ def _embed_unseen(
     on_progress: OnProgress,
 ) -> None:
     """Embed rows that are older than the model and that its fill has not reached."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT t.id FROM {searchable.table} t
-             WHERE t.{searchable.corpus_column} = %s AND ({searchable.live_sql}) AND NOT EXISTS (
-                   SELECT FROM {searchable.embedding_table} e
-                    WHERE e.{searchable.owner_column} = t.id AND e.model_id = %s)
-             ORDER BY t.id DESC LIMIT %s
-            """,
-            [corpus_id, model.pk, limit],
-        )
-        ids = [row[0] for row in cursor.fetchall()]
+    rows = fetch_all(
+        f"""
+        SELECT t.id FROM {searchable.table} t
+         WHERE t.{searchable.corpus_column} = %s AND ({searchable.live_sql}) AND NOT EXISTS (
+               SELECT FROM {searchable.embedding_table} e
+                WHERE e.{searchable.owner_column} = t.id AND e.model_id = %s)
+         ORDER BY t.id DESC LIMIT %s
+        """,
+        [corpus_id, model.pk, limit],
+    )
+    ids = [row_id for (row_id,) in rows]
     size = batch_rows(model)
     for start in range(0, len(ids), size):
         prepared = prepare(searchable, model, ids[start : start + size])

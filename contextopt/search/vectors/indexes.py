@@ -18,7 +18,7 @@ from psycopg.pq import ExecStatus
 from contextopt.locks import Lock, take_for_session
 from contextopt.search.models import EmbeddingModel
 from contextopt.search.registry import Searchable
-from contextopt.sql import own_conninfo
+from contextopt.sql import fetch_one, own_conninfo
 
 log = structlog.get_logger(__name__)
 
@@ -49,10 +49,8 @@ def index_is_ready(searchable: Searchable, model: EmbeddingModel) -> bool:
 
 def _is_valid(name: str) -> bool | None:
     """Return whether the index is complete; None if there is none."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
-        row = cursor.fetchone()
-        return None if row is None else bool(row[0])
+    row = fetch_one("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [name])
+    return None if row is None else bool(row[0])
 
 
 def build_index(searchable: Searchable, model: EmbeddingModel, *, wait_seconds: float | None) -> bool:

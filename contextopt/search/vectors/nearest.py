@@ -13,7 +13,7 @@ from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.search.models import EmbeddingState
 from contextopt.search.registry import Searchable
-from contextopt.sql import expected_rows
+from contextopt.sql import expected_rows, fetch_all, fetch_one
 
 # Comparing up to this many rows is as fast as using the graph, and exact.
 EXACT_ROWS = 5_000
@@ -91,9 +91,7 @@ def embed_query(text: str) -> QueryVector | None:
     """
     if not text.strip():
         return None
-    with connection.cursor() as cursor:
-        cursor.execute(_ACTIVE_SQL, [[table.embedding_table for table in registry.all()]])
-        row = cursor.fetchone()
+    row = fetch_one(_ACTIVE_SQL, [[table.embedding_table for table in registry.all()]])
     if row is None:
         return None
     model_id, name, dimensions, indexed, sizes = row
@@ -166,16 +164,15 @@ class _Statement:
         if self.condition.sql:
             sql = f"SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}"
             return expected_rows(sql, self._params())
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f"""
-                SELECT count(*) FROM (
-                    SELECT FROM {self.searchable.embedding_table} e
-                     WHERE e.model_id = %(model)s AND e.corpus_id = %(corpus)s LIMIT {COUNTED_ROWS}) s
-                """,
-                {"model": self.vector.model_id, "corpus": self.corpus_id},
-            )
-            return float(cursor.fetchone()[0])
+        [(count,)] = fetch_all(
+            f"""
+            SELECT count(*) FROM (
+                SELECT FROM {self.searchable.embedding_table} e
+                 WHERE e.model_id = %(model)s AND e.corpus_id = %(corpus)s LIMIT {COUNTED_ROWS}) s
+            """,
+            {"model": self.vector.model_id, "corpus": self.corpus_id},
+        )
+        return float(count)
 
     def compare_all(self) -> list[tuple[int, float]]:
         """Compare every row that passes. The rows are found before any vector is read.
@@ -243,11 +240,8 @@ class _Statement:
         return found
 
     def _run(self, statement: str) -> list[tuple[int, float]]:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                statement, {**self._params(), "vector": self.vector.text, "vector_limit": self.limit}
-            )
-            rows = [(row, to_cosine(distance)) for row, distance in cursor.fetchall()]
+        parameters = {**self._params(), "vector": self.vector.text, "vector_limit": self.limit}
+        rows = [(row, to_cosine(distance)) for row, distance in fetch_all(statement, parameters)]
         return sorted(rows, key=lambda row: (-row[1], -row[0]))
 
     @property

@@ -17,7 +17,7 @@ from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embed
 from contextopt.search.embedders.values import TEXT_MAX
 from contextopt.search.models import EmbeddingModel
 from contextopt.search.registry import Searchable
-from contextopt.sql import copy_in
+from contextopt.sql import copy_in, fetch_all
 
 # Header and trailer of PostgreSQL's binary COPY format, and the day its clock begins.
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
@@ -187,18 +187,17 @@ def _microseconds(moment: datetime) -> int:
 def _read_texts(searchable: Searchable, ids: Sequence[int]) -> list[Text]:
     """Return the texts of the live ones among the rows."""
     texts = ", ".join(f"left(t.{column}, {TEXT_MAX})" for column in searchable.text_columns)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT t.id, t.{searchable.corpus_column}, concat_ws(E'\\n', {texts})
-              FROM {searchable.table} t WHERE t.id = ANY(%s) AND ({searchable.live_sql}) ORDER BY t.id
-            """,
-            [list(ids)],
-        )
-        return [
-            Text(row, corpus, text[:TEXT_MAX], blake2b(text[:TEXT_MAX].encode(), digest_size=16).digest())
-            for row, corpus, text in cursor.fetchall()
-        ]
+    rows = fetch_all(
+        f"""
+        SELECT t.id, t.{searchable.corpus_column}, concat_ws(E'\\n', {texts})
+          FROM {searchable.table} t WHERE t.id = ANY(%s) AND ({searchable.live_sql}) ORDER BY t.id
+        """,
+        [list(ids)],
+    )
+    return [
+        Text(row, corpus, text[:TEXT_MAX], blake2b(text[:TEXT_MAX].encode(), digest_size=16).digest())
+        for row, corpus, text in rows
+    ]
 
 
 def _read_hashes(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> dict[int, bytes]:

@@ -22,6 +22,7 @@ from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import Status, upsert_records
 from contextopt.spaces.spaces import create_space
+from contextopt.sql import fetch_all
 
 BATCH_ROWS = 1_000
 BATCH_BYTES = 8 * 2**20
@@ -140,12 +141,11 @@ class GivenKeys:
         keys = [_digest([row.raw.file, row.data.source, row.data.external_id]) for _, row in keyed]
         contents = [_digest(row.data.model_dump(mode="json")) for _, row in keyed]
         checked = list(batch)
-        with connection.cursor() as cursor:
-            cursor.execute(_CLAIM_KEYS, [keys, contents, [row.raw.line for _, row in keyed]])
-            for number, line in cursor.fetchall():
-                place, row = keyed[number]
-                problem = f"has the same source and external_id as line {line}, which was imported"
-                checked[place] = _reject(row.raw, "external_id", problem)
+        lines = [row.raw.line for _, row in keyed]
+        for number, line in fetch_all(_CLAIM_KEYS, [keys, contents, lines]):
+            place, row = keyed[number]
+            problem = f"has the same source and external_id as line {line}, which was imported"
+            checked[place] = _reject(row.raw, "external_id", problem)
         return checked
 
 
