@@ -253,6 +253,11 @@ def space_of(team: Team, slug: str, *, field: str = "SPACE") -> Space:
     raise NotFound(f"{field}: there is no space {slug!r}{hint}")
 
 
+def more_in_json(count: int) -> list[str]:
+    """Return the line that says how many further items only `--json` lists, if there are any."""
+    return [f"and {count:,} more in --json"] if count > 0 else []
+
+
 def list_names(names: QuerySet[Any, str]) -> str:
     """Return the first names, and the number of the others."""
     more = names.count() - NAMES_SHOWN

@@ -7,6 +7,7 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import LedgerEntry
 from contextopt.engine.prompts.warnings import ContextWarning
 from contextopt.engine.text.cleaning import cut
+from contextopt.management.base import more_in_json
 
 DROPPED_SHOWN = 10
 NAME_WIDTH = 34
@@ -106,9 +107,7 @@ def _ledger_table(ledger: Sequence[LedgerEntry]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-    if (more := len(dropped) - DROPPED_SHOWN) > 0:
-        lines.append(f"and {more:,} more in --json")
-    return lines
+    return [*lines, *more_in_json(len(dropped) - DROPPED_SHOWN)]
 
 
 def _ledger_row(entry: LedgerEntry, parts: Sequence[str]) -> tuple[str, ...]:

@@ -39,7 +39,14 @@ class Command(ReportingCommand):
         status = embedding_status()
         if status.model != configured_embedder():
             raise EmbeddingUnavailable(f"{configured_embedder()} cannot be loaded or reached; see the log")
-        self._answer(work, status.model, time.monotonic() - started, as_json=options["json"])
+        seconds = time.monotonic() - started
+        answer = {
+            "embedded": work.embedded,
+            "skipped": work.unchanged,
+            "model": status.model,
+            "seconds": round(seconds, 3),
+        }
+        self.print_answer(options, answer, describe_work(work, status.model, seconds))
         return DONE
 
     def _round(self, work: Work, progress: Progress, *, waits: bool) -> bool:
@@ -60,21 +67,12 @@ class Command(ReportingCommand):
     def how_far(self) -> str:
         return "Interrupted; the vectors made so far are kept. Run the same command again to continue."
 
-    def _answer(self, work: Work, model: str, seconds: float, *, as_json: bool) -> None:
-        if as_json:
-            self.print_json(
-                {
-                    "embedded": work.embedded,
-                    "skipped": work.unchanged,
-                    "model": model,
-                    "seconds": round(seconds, 3),
-                }
-            )
-        elif not work.embedded and not work.unchanged:
-            self.stdout.write(f"All texts are already embedded with {model}.")
-        else:
-            rate = work.embedded / seconds if seconds else 0
-            self.stdout.write(
-                f"{work.embedded:,} embedded with {model}, {work.unchanged:,} already up to date, "
-                f"in {seconds:.1f} s ({rate:,.0f} a second)"
-            )
+
+def describe_work(work: Work, model: str, seconds: float) -> str:
+    if not work.embedded and not work.unchanged:
+        return f"All texts are already embedded with {model}."
+    rate = work.embedded / seconds if seconds else 0
+    return (
+        f"{work.embedded:,} embedded with {model}, {work.unchanged:,} already up to date, "
+        f"in {seconds:.1f} s ({rate:,.0f} a second)"
+    )

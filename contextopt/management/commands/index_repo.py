@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
+from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, more_in_json, team_of
 from contextopt.management.repositories import target
 from contextopt.repositories.indexing import IndexReport, index_checkout
 
@@ -42,31 +42,26 @@ class Command(ReportingCommand):
             report = index_checkout(
                 team=team, checkout=found.checkout, rev=options["rev"], actor=ACTOR, on_progress=progress.show
             )
-        if options["json"]:
-            self.print_json(report.to_json())
-        else:
-            self._describe(report)
+        self.print_answer(options, report.to_json(), describe_report(report))
         return DONE
 
     def how_far(self) -> str:
         return "Interrupted. Parsed files are kept. Run the same command again to continue."
 
-    def _describe(self, report: IndexReport) -> None:
-        repository = report.repository
-        at = f" at {repository.revision[:12]}" if repository.revision else ""
-        self.stdout.write(
-            f"{repository.name}{at}: {plural(repository.files, 'file')}, "
-            f"{plural(repository.symbols, 'symbol')}, {plural(repository.imports, 'import')} between them, "
-            f"{repository.unresolved:,} unresolved"
-        )
-        self.stdout.write(
-            f"{len(report.skipped):,} skipped; {report.changed:,} changed, {report.removed:,} removed, "
-            f"{plural(repository.parsed, 'file')} parsed in {repository.seconds:.2f} s"
-        )
-        for path, reason in report.skipped[:LISTED]:
-            self.stdout.write(f"skipped {path}: {reason}")
-        for item in report.graph.unresolved[:LISTED]:
-            self.stdout.write(f"unresolved {item.path}:{item.line}: {item.target}")
-        listed = min(LISTED, len(report.skipped)) + min(LISTED, len(report.graph.unresolved))
-        if (more := len(report.skipped) + len(report.graph.unresolved) - listed) > 0:
-            self.stdout.write(f"and {more:,} more in --json")
+
+def describe_report(report: IndexReport) -> str:
+    """Return the repository's figures, then what was skipped or not resolved."""
+    repository = report.repository
+    at = f" at {repository.revision[:12]}" if repository.revision else ""
+    skipped = [f"skipped {path}: {reason}" for path, reason in report.skipped]
+    unresolved = [f"unresolved {each.path}:{each.line}: {each.target}" for each in report.graph.unresolved]
+    listed = [*skipped[:LISTED], *unresolved[:LISTED]]
+    figures = (
+        f"{repository.name}{at}: {plural(repository.files, 'file')}, "
+        f"{plural(repository.symbols, 'symbol')}, {plural(repository.imports, 'import')} between them, "
+        f"{repository.unresolved:,} unresolved\n"
+        f"{len(skipped):,} skipped; {report.changed:,} changed, {report.removed:,} removed, "
+        f"{plural(repository.parsed, 'file')} parsed in {repository.seconds:.2f} s"
+    )
+    more = more_in_json(len(skipped) + len(unresolved) - len(listed))
+    return "\n".join([figures, *listed, *more])

@@ -11,7 +11,7 @@ from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Text
 from contextopt.management.answers import AnsweringCommand
-from contextopt.management.base import ACTOR, DONE, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, more_in_json, parse_input, team_of
 from contextopt.management.repositories import Target, target
 from contextopt.models import Team
 from contextopt.repositories.graphs import load_index
@@ -75,21 +75,18 @@ class Command(AnsweringCommand):
                     options["tasks"], lambda own: _answer_line(own, options, asked, rank)
                 )
             answer = _rank_asked(rank, options["rev"], request)
-        if options["json"]:
-            self.print_json(answer.to_json())
-        else:
-            self._describe(answer)
+        self.print_answer(options, answer.to_json(), describe_files(answer))
         return DONE
 
-    def _describe(self, answer: Relevant) -> None:
-        self.stdout.write(answer.packed.text.rstrip("\n"))
-        self.stdout.write("")
-        for file in answer.ranked[:LISTED]:
-            parts = ", ".join(f"{name} {part:.2f}" for name, part in file.parts.items())
-            self.stdout.write(f"{file.score:.3f}  {file.path}  ({parts})")
-        if (more := len(answer.ranked) - LISTED) > 0:
-            self.stdout.write(f"and {more:,} more in --json")
-        self.stdout.write(f"{answer.packed.tokens:,} of {answer.budget:,} tokens ({answer.encoding})")
+
+def describe_files(answer: Relevant) -> str:
+    """Return the text itself, then the scores of its files."""
+    lines = [answer.packed.text.rstrip("\n"), ""]
+    for file in answer.ranked[:LISTED]:
+        parts = ", ".join(f"{name} {part:.2f}" for name, part in file.parts.items())
+        lines.append(f"{file.score:.3f}  {file.path}  ({parts})")
+    lines += more_in_json(len(answer.ranked) - LISTED)
+    return "\n".join([*lines, f"{answer.packed.tokens:,} of {answer.budget:,} tokens ({answer.encoding})"])
 
 
 def _answer_line(

@@ -59,18 +59,17 @@ class Command(ReportingCommand):
             on_progress=progress.show,
         )
         for outcome in outcomes:
-            self._print(outcome.to_json(), is_json=options["json"])
+            line = outcome.to_json()
+            self.print_answer(options, line, describe_outcome(line))
         return DONE
 
-    def _print(self, line: dict[str, Any], *, is_json: bool) -> None:
-        if is_json:
-            self.print_json(line)
-            return
-        recall = "" if line["recall"] is None else f", recall {line['recall']:.3f}"
-        self.stdout.write(
-            f"{line['placement']:<7} read {line['read']:g}, write {line['write']:g}: "
-            f"{line['cost']:,.0f} full-price tokens per prompt, {line['hit_rate']:.0%} from the cache{recall}"
-        )
+
+def describe_outcome(line: Mapping[str, Any]) -> str:
+    recall = "" if line["recall"] is None else f", recall {line['recall']:.3f}"
+    return (
+        f"{line['placement']:<7} read {line['read']:g}, write {line['write']:g}: "
+        f"{line['cost']:,.0f} full-price tokens per prompt, {line['hit_rate']:.0%} from the cache{recall}"
+    )
 
 
 def _read(name: str) -> list[Script]:

@@ -13,6 +13,7 @@ from contextopt.management.base import (
     REJECTED,
     Progress,
     ReportingCommand,
+    more_in_json,
     parse_input,
     space_of,
     team_of,
@@ -54,7 +55,7 @@ class Command(ReportingCommand):
         BACKTESTS.complete(backtest, lambda so_far: _show(so_far, progress))
         if backtest.state != BacktestState.DONE:
             raise Conflict(f"Backtest {backtest.pk} was cancelled.")
-        self._answer(backtest, is_json=options["json"])
+        self._answer(backtest, options)
         refused = backtest.rows.filter(reason__in=[REFUSED, UNAVAILABLE])
         return REJECTED if refused.exists() else DONE
 
@@ -62,31 +63,34 @@ class Command(ReportingCommand):
         done = figures_of(self.backtest).done if self.backtest else 0
         return f"Interrupted after {plural(done, 'context')}. A worker computes the rest."
 
-    def _answer(self, backtest: Backtest, *, is_json: bool) -> None:
+    def _answer(self, backtest: Backtest, options: Mapping[str, Any]) -> None:
         found, costs = figures_of(backtest), costs_of(backtest)
-        reasons = [
-            {"id": row.assembly_id, "reason": row.reason, "message": row.message}
-            for row in backtest.rows.not_replayable().order_by("-pk")
-        ]
-        if is_json:
-            shown = {name: getattr(found, name) for name in FIGURES}
-            self.print_json({"id": backtest.pk, **shown, **costs.to_json(), "not_replayable": reasons})
-            return
-        self.stdout.write(
+        failed = list(backtest.rows.not_replayable().order_by("-pk"))
+        answer = {
+            "id": backtest.pk,
+            **{name: getattr(found, name) for name in FIGURES},
+            **costs.to_json(),
+            "not_replayable": [
+                {"id": row.assembly_id, "reason": row.reason, "message": row.message} for row in failed
+            ],
+        }
+        text = (
             f"{backtest.space.name}, config v{backtest.config.version}: {found.replayed:,} of "
             f"{plural(found.assemblies, 'context')}, {found.tokens_before:,} → {found.tokens_after:,} "
             f"tokens, {found.empty_before:,} → {found.empty_after:,} empty, {found.evidence_kept:,} of "
             f"{plural(found.evidence, 'record')} known to matter ({found.evidence_before:,} before)"
         )
         if costs.priced:
-            self.stdout.write(
-                f"Input cost after the cache: ${costs.before:,.4f} → ${costs.after:,.4f}, "
+            text += (
+                f"\nInput cost after the cache: ${costs.before:,.4f} → ${costs.after:,.4f}, "
                 f"for {plural(costs.priced, 'context')} with a price"
             )
-        for each in reasons[:REASONS_SHOWN]:
-            self.stdout.write(f"assembly {each['id']}: not replayable ({each['reason']}). {each['message']}")
-        if (more := len(reasons) - REASONS_SHOWN) > 0:
-            self.stdout.write(f"and {more:,} more in --json")
+        reasons = [
+            f"assembly {row.assembly_id}: not replayable ({row.reason}). {row.message}"
+            for row in failed[:REASONS_SHOWN]
+        ]
+        more = more_in_json(len(failed) - REASONS_SHOWN)
+        self.print_answer(options, answer, "\n".join([text, *reasons, *more]))
 
 
 def _show(backtest: Backtest, progress: Progress) -> None:

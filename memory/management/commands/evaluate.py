@@ -14,6 +14,7 @@ from contextopt.management.base import (
     REJECTED,
     Progress,
     ReportingCommand,
+    more_in_json,
     parse_input,
     space_of,
     team_of,
@@ -91,31 +92,21 @@ class Command(ReportingCommand):
 
     def _answer(self, options: Mapping[str, Any], space: Space, evaluation: Evaluation) -> None:
         results = read_results(evaluation)
-        if options["json"]:
-            self.print_json(
-                {
-                    "questions": evaluation.questions,
-                    "recall": evaluation.recall,
-                    "precision": evaluation.precision,
-                    "evidence_shown": evaluation.evidence_shown,
-                    "tokens_mean": evaluation.tokens_mean,
-                    "empty": evaluation.empty,
-                    "per_question": [result.to_json() for result in results],
-                }
-            )
-            return
-        self.stdout.write(
+        figures = ("questions", "recall", "precision", "evidence_shown", "tokens_mean", "empty")
+        answer = {
+            **{name: getattr(evaluation, name) for name in figures},
+            "per_question": [result.to_json() for result in results],
+        }
+        text = (
             f"{evaluation.question_set.name} in {space.name}, config v{evaluation.config_version}: "
             f"recall {evaluation.recall:.3f}, precision {evaluation.precision:.3f}, "
             f"evidence shown {evaluation.evidence_shown:.3f}, "
             f"{evaluation.tokens_mean:,.0f} tokens on average, {evaluation.empty:,} empty, "
             f"{plural(evaluation.questions, 'question')}"
         )
-        missed = [result for result in results if result.recall < 1]
-        for result in missed[:MISSES_SHOWN]:
-            self.stdout.write(_describe(result))
-        if (more := len(missed) - MISSES_SHOWN) > 0:
-            self.stdout.write(f"and {more:,} more in --json")
+        missed = [_describe(result) for result in results if result.recall < 1]
+        more = more_in_json(len(missed) - MISSES_SHOWN)
+        self.print_answer(options, answer, "\n".join([text, *missed[:MISSES_SHOWN], *more]))
 
 
 def _describe(result: QuestionResult) -> str:

@@ -70,17 +70,9 @@ class Command(AnsweringCommand):
                 options["queries"], lambda own: _answer(team, {**asked, **own}), space=request.space
             )
         found = find(team=team, request=request, now=timezone.now())
-        if options["json"]:
-            self.print_json(_to_json(found))
-        else:
-            self._describe(found)
+        text = "\n".join(map(describe_result, found.results)) or "Nothing found."
+        self.print_answer(options, _to_json(found), text)
         return DONE
-
-    def _describe(self, found: Found) -> None:
-        for result in found.results:
-            self.stdout.write(describe_result(result))
-        if not found.results:
-            self.stdout.write("Nothing found.")
 
 
 def _answer(team: Team, asked: Mapping[str, object]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
 from memory.memories.inputs import HintIn
-from memory.strategies.hints import give_hint
+from memory.strategies.hints import Hint, give_hint
 
 
 class Command(ReportingCommand):
@@ -23,10 +23,11 @@ class Command(ReportingCommand):
         names = ("task", "repository", "task_id", "as_of")
         data = parse_input(HintIn, {name: options[name] for name in names})
         hint = give_hint(team=team_of(options), data=data, actor=ACTOR)
-        if options["json"]:
-            self.print_json(hint.to_json())
-        elif hint.hint is None:
-            self.stdout.write("No similar strategy.")
-        else:
-            self.stdout.write(f"{hint.hint}\n\nsimilarity {hint.similarity:.2f}, strategy {hint.memory_id}")
+        self.print_answer(options, hint.to_json(), describe_hint(hint))
         return DONE
+
+
+def describe_hint(hint: Hint) -> str:
+    if hint.hint is None:
+        return "No similar strategy."
+    return f"{hint.hint}\n\nsimilarity {hint.similarity:.2f}, strategy {hint.memory_id}"
