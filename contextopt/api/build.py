@@ -32,7 +32,7 @@ from contextopt.api import (
 )
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
-from contextopt.api.protocol.outputs import Problem
+from contextopt.api.protocol.problems import Problem
 from contextopt.api.protocol.reach import confine
 from contextopt.api.protocol.reference import complete, read_reference
 from contextopt.api.protocol.refusals import refusals_json, refusals_of

@@ -1,22 +1,73 @@
 """Endpoints for API keys."""
 
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor
 from contextopt.api.protocol.idempotency import answer_holds_secret
-from contextopt.api.protocol.outputs import KeyPage, MeOut, NewKeyOut, created, key_json, reply, team_json
+from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import within_spaces
 from contextopt.inputs import Id
 from contextopt.lookups import find_one
-from contextopt.models import ApiKey
+from contextopt.models import ApiKey, Team
 from contextopt.paging import by_number
 from contextopt.people import keys
 from contextopt.people.inputs import KeyIn, RotationIn
 
 router = Router(tags=["Access"])
 BY_ID = by_number("key", "id")
+
+
+class TeamOut(TypedDict):
+    slug: str
+    name: str
+    time_zone: str
+
+
+class KeyOut(TypedDict):
+    id: int
+    name: str
+    scope: Literal["read", "write", "admin"]
+    prefix: str
+    created_by: str
+    created_at: datetime
+    last_used_at: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    spaces: list[str] | None
+    requests_per_minute: int | None
+
+
+class NewKeyOut(KeyOut):
+    """A key with its secret, which is shown only once."""
+
+    secret: str
+
+
+class KeyPage(TypedDict):
+    items: list[KeyOut]
+    next_cursor: str | None
+
+
+class MeOut(TypedDict):
+    team: TeamOut
+    key: KeyOut
+
+
+_KEY = tuple(name for name in KeyOut.__annotations__ if name != "spaces")
+
+
+def key_json(key: ApiKey) -> dict[str, Any]:
+    """Return a key with the slugs of the spaces that it is limited to; null for all."""
+    return {**pick(key, _KEY), "spaces": key.space_slugs if key.is_limited else None}
+
+
+def team_json(team: Team) -> TeamOut:
+    return TeamOut(slug=team.slug, name=team.name, time_zone=team.time_zone)
 
 
 def find_key(request: ApiRequest, key_id: int) -> ApiKey:

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -12,18 +13,7 @@ from pydantic import Field, PlainValidator, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import (
-    BulkOut,
-    RecordOut,
-    RecordPage,
-    RevisionPage,
-    RowOut,
-    created,
-    record_json,
-    record_row,
-    reply,
-    revision_json,
-)
+from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.api.protocol.reach import within_spaces
@@ -42,6 +32,101 @@ router = Router(tags=["Records"])
 BY_DATE = by_moment("record", "date")
 BY_REVISION = by_number("revision", "number")
 BULK_MAX = 1_000
+
+
+class RecordRow(TypedDict):
+    """A record in lists, without notes and metadata."""
+
+    id: int
+    title: str
+    type: str
+    date: datetime
+    tags: list[str]
+    pinned: bool
+    thread: str
+    position: int | None
+    source: str
+    external_id: str
+    view_count: int
+    last_viewed_at: datetime | None
+    summary: str
+    summary_tokens: int
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    purged_at: datetime | None
+
+
+class RecordOut(RecordRow):
+    """A record in full."""
+
+    notes: str
+    metadata: dict[str, Any]
+
+
+class RecordPage(TypedDict):
+    items: list[RecordRow]
+    next_cursor: str | None
+
+
+class RowOut(TypedDict):
+    """The outcome of one row of a bulk write. `index` counts from 0."""
+
+    index: int
+    status: Literal["created", "updated", "unchanged", "rejected"]
+    id: NotRequired[int]
+    errors: NotRequired[list[FieldError]]
+
+
+class BulkOut(TypedDict):
+    created: int
+    updated: int
+    unchanged: int
+    rejected: int
+    results: list[RowOut]
+
+
+class RevisionOut(TypedDict):
+    """A record as it was before a change."""
+
+    number: int
+    change: str
+    changed_at: datetime
+    changed_by: str
+    title: str
+    type: str
+    date: datetime
+    tags: list[str]
+    notes: str
+    pinned: bool
+    thread: str
+    position: int | None
+    metadata: dict[str, Any]
+    view_count: int
+    deleted_at: datetime | None
+
+
+class RevisionPage(TypedDict):
+    items: list[RevisionOut]
+    next_cursor: str | None
+
+
+_RECORD_ROW = tuple(RecordRow.__annotations__)
+_RECORD = (*_RECORD_ROW, "notes", "metadata")
+_REVISION = tuple(RevisionOut.__annotations__)
+
+
+def record_row(record: Record) -> dict[str, Any]:
+    return pick(record, _RECORD_ROW)
+
+
+def record_json(record: Record) -> dict[str, Any]:
+    return pick(record, _RECORD)
+
+
+def revision_json(revision: RecordRevision) -> dict[str, Any]:
+    return pick(revision, _REVISION)
 
 
 class RecordQuery(PageQuery):

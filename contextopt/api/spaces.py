@@ -1,10 +1,13 @@
 """Endpoints for spaces."""
 
+from datetime import datetime
+from typing import TypedDict
+
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import SpaceOut, SpacePage, created, reply, space_json
+from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.protocol.paging import PageQuery, list_page
 from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.inputs import Slug
@@ -15,6 +18,38 @@ from contextopt.spaces.inputs import SpaceIn, SpacePatch
 
 router = Router(tags=["Spaces"])
 BY_SLUG = by_text("space", "slug")
+
+
+class RecordCounts(TypedDict):
+    live: int
+    pinned: int
+    deleted: int
+
+
+class SpaceOut(TypedDict):
+    slug: str
+    name: str
+    description: str
+    categories: list[str]
+    records: RecordCounts
+    created_at: datetime
+
+
+class SpacePage(TypedDict):
+    items: list[SpaceOut]
+    next_cursor: str | None
+
+
+def space_json(space: Space) -> SpaceOut:
+    counts = space.counts
+    return SpaceOut(
+        slug=space.slug,
+        name=space.name,
+        description=space.description,
+        categories=space.categories,
+        records=RecordCounts(live=counts.live, pinned=counts.pinned, deleted=counts.deleted),
+        created_at=space.created_at,
+    )
 
 
 @router.get("/spaces", auth=READ, response=SpacePage, summary="List spaces")

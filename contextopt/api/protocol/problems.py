@@ -1,7 +1,7 @@
 """All error responses of the API, as application/problem+json (RFC 9457)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import structlog
 from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation
@@ -39,6 +39,17 @@ log = structlog.get_logger(__name__)
 class FieldError(TypedDict):
     field: str
     message: str
+
+
+class Problem(TypedDict):
+    """An error response, according to RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: NotRequired[list[FieldError]]
 
 
 class RequestError(Exception):
