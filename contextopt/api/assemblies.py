@@ -243,7 +243,7 @@ def assembly_row(assembly: Assembly) -> dict[str, Any]:
     return {
         **pick(assembly, _ASSEMBLY_FIGURES),
         "space": assembly.space.slug if assembly.space else None,
-        "config_version": assembly.config.version if assembly.config else None,
+        "config_version": assembly.config_version,
     }
 
 

@@ -239,6 +239,10 @@ class Assembly(models.Model):
         return f"assembly {self.pk}"
 
     @property
+    def config_version(self) -> int | None:
+        return self.config.version if self.config else None
+
+    @property
     def new_tokens(self) -> int:
         """The tokens of its own text, without what earlier blocks carry."""
         return self.tokens_after - self.carried_tokens

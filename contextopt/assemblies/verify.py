@@ -122,7 +122,7 @@ def _stored(assembly: Assembly, payload: AssemblyPayload, name: str) -> object:
     if name == ALL_SECTIONS:
         return assembly.tokens_after
     if name == CONFIG_VERSION:
-        return assembly.config.version if assembly.config else None
+        return assembly.config_version
     if not name.startswith("tokens of record "):
         return getattr(assembly, name)
     record_id = int(name.rpartition(" ")[2])

@@ -86,7 +86,7 @@ def _vote(stage: Stage, assembly: Assembly) -> Vote:
         assembly=assembly,
         space_id=assembly.space_id,
         stage=assembly.stage,
-        config_version=assembly.config.version if assembly.config else None,
+        config_version=assembly.config_version,
         rater=stage.rng.choice(RATERS),
         rating="up" if is_up else "down",
         reason="" if is_up else stage.rng.choice(REASONS),

@@ -73,7 +73,7 @@ def give_feedback(
             "comment": opinion.comment,
             "space_id": assembly.space_id,
             "stage": assembly.stage,
-            "config_version": assembly.config.version if assembly.config else None,
+            "config_version": assembly.config_version,
             "phase": assembly.phase,
             "created_at": timezone.now(),
         },

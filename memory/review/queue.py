@@ -158,7 +158,7 @@ def _item(assembly: Assembly, message: Message | None, external_id: int | None) 
         external_message_id=external_id,
         space_id=assembly.space_id,
         stage=assembly.stage,
-        config_version=assembly.config.version if assembly.config else None,
+        config_version=assembly.config_version,
     )
 
 
