@@ -12,7 +12,7 @@ from contextopt.engine import UnknownEncoding, get_tokenizer
 from contextopt.errors import Conflict
 from contextopt.inputs import read_digits
 from contextopt.models import ContextConfig
-from contextopt.spaces.configs import SETTINGS, propose_settings, publish_settings
+from contextopt.spaces.configs import SETTINGS, propose_settings, publish_settings, settings_of
 
 
 class PublishForm(ModelForm):  # type: ignore[type-arg]
@@ -71,8 +71,7 @@ class ContextConfigAdmin(AddOnlyAdmin):
             return initial
         initial["space"] = space_id
         current = ContextConfig.objects.active().filter(space=initial["space"]).first()
-        carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
-        return {**carried, **initial}
+        return {**(settings_of(current) if current else {}), **initial}
 
     def save_model(
         self, request: HttpRequest, obj: ContextConfig, form: "ModelForm[ContextConfig]", change: bool

@@ -117,7 +117,7 @@ class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
         space.lock()
         latest = self.filter(space=space).order_by("-version").first()
         current = self.filter(space=space).active().first() or latest
-        carried = {name: getattr(current, name) for name in SETTINGS} if current else {}
+        carried = settings_of(current) if current else {}
         version = latest.version + 1 if latest else 1
         config = self.model(space=space, version=version, **{**carried, **values})
         config.full_clean(validate_constraints=False)

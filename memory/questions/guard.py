@@ -9,8 +9,14 @@ from django.utils import timezone
 from contextopt.engine.wording import plural
 from contextopt.errors import BelowMinimum
 from contextopt.models import Space
-from contextopt.spaces.configs import settings_of
-from memory.questions.evaluations import EVALUATIONS, last_evaluation, reaches, settings_key, start_evaluation
+from memory.questions.evaluations import (
+    EVALUATIONS,
+    active_settings,
+    last_evaluation,
+    reaches,
+    settings_key,
+    start_evaluation,
+)
 from memory.questions.models import Evaluation, EvaluationState, QuestionSet
 
 # A set with more questions must be evaluated beforehand, because it takes too long for one request.
@@ -63,8 +69,7 @@ def _compare(question_set: QuestionSet, evaluation: Evaluation) -> str:
     minimum = question_set.min_recall or 0.0
     if reaches(evaluation.recall, minimum):
         return ""
-    active = question_set.space.configs.active().get()
-    before = last_evaluation(question_set, settings_key(settings_of(active)))
+    before = last_evaluation(question_set, settings_key(active_settings(question_set.space)))
     known = before.recall if before else None
     beside = "" if known is None else f" The active config has {_percent(known)}."
     recall = _percent(evaluation.recall or 0.0)
