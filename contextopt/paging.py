@@ -88,6 +88,11 @@ def by_number(name: str, field: str) -> Keyset:
     return Keyset(name, (field,), is_descending=True, key=_BY_NUMBER)
 
 
+def by_lowest(name: str, field: str) -> Keyset:
+    """Return the order lowest number first."""
+    return Keyset(name, (field,), is_descending=False, key=_BY_NUMBER)
+
+
 def by_text(name: str, field: str) -> Keyset:
     """Return the order of a unique text."""
     return Keyset(name, (field,), is_descending=False, key=_BY_TEXT)

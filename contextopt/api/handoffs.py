@@ -6,7 +6,6 @@ from typing import Any, Literal, TypedDict
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import TypeAdapter
 
 from contextopt.agents.handoffs import findings
 from contextopt.agents.handoffs.bundles import build_bundle
@@ -35,13 +34,13 @@ from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.inputs import BigInt, Id
+from contextopt.inputs import Id
 from contextopt.models import Finding, PhaseCompression
-from contextopt.paging import Keyset
+from contextopt.paging import by_lowest
 
 router = Router(tags=["Tasks"])
-BY_ID = Keyset("compression", ("id",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
-IN_ORDER = Keyset("finding", ("number",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
+BY_ID = by_lowest("compression", "id")
+IN_ORDER = by_lowest("finding", "number")
 
 
 class CompressedOut(TypedDict):

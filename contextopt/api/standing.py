@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypedDict
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.models import REPOSITORY_MAX
@@ -13,12 +13,12 @@ from contextopt.agents.standing import attach_document, detach_document, find_do
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page, match_given
-from contextopt.inputs import BigInt, Id, Text
+from contextopt.inputs import Id, Text
 from contextopt.models import StandingDocument
-from contextopt.paging import Keyset
+from contextopt.paging import by_lowest
 
 router = Router(tags=["Repositories"])
-BY_ID = Keyset("standing_document", ("id",), is_descending=False, key=TypeAdapter(tuple[BigInt]))
+BY_ID = by_lowest("standing_document", "id")
 
 
 class StandingDocumentRow(TypedDict):
