@@ -42,13 +42,11 @@ class ExternalMessage(models.Model):
         return self.external_id
 
 
-class VoteQuerySet(models.QuerySet["Vote"]):
+class SubjectQuerySet[Row: models.Model](models.QuerySet[Row]):
+    """Rows about an answer: votes and reviews."""
+
     def of(self, team: Team) -> Self:
         return self.filter(team=team)
-
-    def with_context(self) -> Self:
-        """Leave out answers to prompts that the gateway only audited: they say nothing about a context."""
-        return self.filter(assembly__is_sent=True)
 
     def with_subject(self) -> Self:
         """Load the fields of the answer that lists show in the same query."""
@@ -57,6 +55,12 @@ class VoteQuerySet(models.QuerySet["Vote"]):
     def with_question(self) -> Self:
         """Annotate the question of the context as `question`; None if it had none or it isn't kept."""
         return self.annotate(question=KeyTextTransform("query", "assembly__payload__request"))
+
+
+class VoteQuerySet(SubjectQuerySet["Vote"]):
+    def with_context(self) -> Self:
+        """Leave out answers to prompts that the gateway only audited: they say nothing about a context."""
+        return self.filter(assembly__is_sent=True)
 
 
 class Vote(models.Model):

@@ -6,11 +6,10 @@ from typing import ClassVar, Self
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
-from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from contextopt.models import Assembly, Message, Space, Team, User
-from memory.feedback.models import RATER_MAX, ExternalMessage
+from memory.feedback.models import RATER_MAX, ExternalMessage, SubjectQuerySet
 
 VERDICTS_MAX = 3
 NOTE_MAX = 2_000
@@ -69,19 +68,9 @@ class ReviewRules(models.Model):
         return f"review rules of {self.team_id}"
 
 
-class ReviewItemQuerySet(models.QuerySet["ReviewItem"]):
-    def of(self, team: Team) -> Self:
-        return self.filter(team=team)
-
+class ReviewItemQuerySet(SubjectQuerySet["ReviewItem"]):
     def with_subject(self) -> Self:
-        """Load the fields of the answer that lists show in the same query."""
-        return self.select_related("space", "message", "external_message", "assigned_to").defer(
-            "message__text"
-        )
-
-    def with_question(self) -> Self:
-        """Annotate the question of the context as `question`; None if it had none or it isn't kept."""
-        return self.annotate(question=KeyTextTransform("query", "assembly__payload__request"))
+        return super().with_subject().select_related("assigned_to")
 
     def with_own(self, reviewer: str) -> Self:
         """Mark items that the reviewer has judged as `is_judged`."""
