@@ -7,7 +7,7 @@ from contextopt.limits import ACTOR_MAX
 from contextopt.locks import hold_team, unless_deleted
 from contextopt.models import Assembly
 from memory.feedback.models import Rating, Vote
-from memory.memories.models import Memory
+from memory.strategies.credits import lock_strategies
 from memory.strategies.models import StrategyUse
 from memory.strategies.strategies import rate_use
 
@@ -25,8 +25,7 @@ def rate_strategies(*, team_id: int, assembly_id: int, rater: str) -> None:
         hold_team(team_id)
         uses = uses_of(team_id, assembly_id)
         # A transaction that waits here counts the votes afterwards, so the last to write sees all of them.
-        memories = Memory.objects.filter(pk__in={use.memory_id for use in uses}).order_by("id")
-        list(memories.select_for_update(no_key=True).values_list("pk"))
+        lock_strategies({use.memory_id for use in uses})
         for use in uses:
             rate_use(use=use, rating=_share_up(team_id, use), actor=rater[:ACTOR_MAX])
 

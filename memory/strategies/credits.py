@@ -32,8 +32,8 @@ def settle_uses(*, completion: Completion, pattern: str, repository: str, failur
     totals = measure_tasks(_similar_tasks(completion, pattern, repository))
     used = set(StrategyUse.objects.filter(task=task).values_list("memory_id", flat=True))
     compared = set(StrategyUse.objects.filter(task__in=totals).values_list("memory_id", flat=True))
-    # Lock all rows that may be written at once and in order: votes lock strategies, too.
-    _lock(used | compared)
+    # Lock all rows that may be written: votes lock strategies, too.
+    lock_strategies(used | compared)
     access_memories(memory_ids=sorted(used))
     if failure:
         for memory_id in sorted(used):
@@ -110,6 +110,7 @@ def _credit(totals: Mapping[int, int], memory_ids: Iterable[int]) -> None:
     Memory.objects.filter(pk__in=memory_ids).update(tokens_saved=Subquery(total))
 
 
-def _lock(memory_ids: Collection[int]) -> None:
+def lock_strategies(memory_ids: Collection[int]) -> None:
+    """Lock the rows at once and in order."""
     rows = Memory.objects.filter(pk__in=memory_ids).order_by("pk")
     list(rows.select_for_update(no_key=True).values_list("pk"))
