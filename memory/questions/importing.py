@@ -11,6 +11,7 @@ from contextopt.errors import InvalidInput
 from contextopt.inputs import field_problems
 from contextopt.locks import hold_space
 from contextopt.spaces.importing import Found, ImportReport, RawRow, Rejection
+from contextopt.spaces.records import Status
 from memory.questions.expected import ExpectedRecords, store_expected
 from memory.questions.inputs import QuestionIn
 from memory.questions.models import Question, QuestionSet, QuestionSource
@@ -76,23 +77,23 @@ def _write(
     changed = False
     for line in batch:
         if isinstance(line, Rejection):
-            report.reject(line)
+            report.add(line)
             continue
         try:
             expected = records.resolve(line.data.expected, line.data.record_ids)
         except InvalidInput as error:
-            report.reject(_reject(line.raw, error))
+            report.add(_reject(line.raw, error))
             continue
         key = _key(line.data.id, line.data.query)
         question = known.get(key)
         if question is None and room <= 0:
             limit = f"the set already has {QUESTIONS_MAX:,} questions, the maximum"
-            report.reject(Rejection(line.raw.line, "row", limit, line.raw.file))
+            report.add(Rejection(line.raw.line, "row", limit, line.raw.file))
             continue
         status, known[key] = _store(question_set, question, line.data, expected, actor)
         room -= status == "created"
         changed = changed or status != "unchanged"
-        setattr(report, status, getattr(report, status) + 1)
+        report.add(status)
     if changed:
         touch(question_set)
 
@@ -112,7 +113,7 @@ def _known(question_set: QuestionSet, batch: Sequence[_Line]) -> dict[tuple[str,
 
 def _store(
     question_set: QuestionSet, question: Question | None, data: QuestionIn, expected: list[int], actor: str
-) -> tuple[str, Question]:
+) -> tuple[Status, Question]:
     values = {"text": data.query, "answer": data.answer, "as_of": data.as_of}
     if question is None:
         question = Question.objects.create(

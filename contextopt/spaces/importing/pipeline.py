@@ -59,15 +59,12 @@ class ImportReport:
         return self.created + self.updated + self.unchanged + self.rejected_count
 
     def add(self, outcome: Status | Rejection) -> None:
-        if isinstance(outcome, Rejection):
-            self.reject(outcome)
-        else:
+        if not isinstance(outcome, Rejection):
             setattr(self, outcome, getattr(self, outcome) + 1)
-
-    def reject(self, rejection: Rejection) -> None:
+            return
         self.rejected_count += 1
         if len(self.rejected) < REJECTIONS_KEPT:
-            self.rejected.append(rejection)
+            self.rejected.append(outcome)
 
     def to_json(self) -> ReportJson:
         return {
