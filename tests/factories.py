@@ -9,7 +9,8 @@ from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn
 from contextopt.agents.inputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.agents.phases import FilterResult, filter_agent_context
 from contextopt.agents.profiles import publish_profile
-from contextopt.agents.retries import AttemptResult, create_task, record_attempt
+from contextopt.agents.retries import AttemptResult, record_attempt
+from contextopt.agents.tasks import create_task
 from contextopt.assemblies.assemble import assemble_space, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult

@@ -1,4 +1,4 @@
-"""Records tasks and attempts: what a receiver has → engine → log → what it has now."""
+"""Records attempts: what a receiver has → engine → log → what it has now."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from contextopt.agents.inputs import AttemptIn, FailureIn, RetryIn, TaskIn, present
+from contextopt.agents.inputs import AttemptIn, FailureIn, RetryIn, present
 from contextopt.agents.models import Attempt, AttemptState, Task, TaskState, files_expiry
 from contextopt.agents.receivers import load_receiver_files, store_receiver_files
 from contextopt.agents.retrysettings import resolve_limits
@@ -32,7 +32,6 @@ from contextopt.engine.agents.retries import (
 from contextopt.engine.text.counters import Counter
 from contextopt.errors import Conflict
 from contextopt.jobs import END_RETRY_WAITS, run_after_commit
-from contextopt.people.models import Team
 
 log = structlog.get_logger(__name__)
 
@@ -154,31 +153,6 @@ class AttemptResult:
             "text": sent.render() if sent else "",
             **self.retry.to_json(),
         }
-
-
-def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
-    """Add a task. Its files are what the receiver is sent in full for the first attempt.
-
-    Raises:
-        Conflict: the team has a task with this external id.
-    """
-    fields = {
-        "description": data.description,
-        "repository": data.repository,
-        "created_by": actor,
-        "expires_at": files_expiry(),
-    }
-    with transaction.atomic():
-        if data.external_id:
-            task, is_new = Task.objects.get_or_create(
-                team=team, external_id=data.external_id, defaults=fields
-            )
-            if not is_new:
-                raise Conflict(f"Task {task.pk} already has the external_id {data.external_id!r}.")
-        else:
-            task = Task.objects.create(team=team, **fields)
-        store_receiver_files(task, data.receiver, {}, fully_sent(present(data.files)))
-    return task
 
 
 def plan_delta(*, data: RetryIn, limits: RetryLimits, counter: Counter, is_added: bool = False) -> Retry:

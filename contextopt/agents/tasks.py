@@ -1,9 +1,40 @@
-"""Finds a team's tasks, and locks one while attempts or findings are added or handed on."""
+"""Adds a team's tasks, finds them, and locks one while attempts or findings are added or handed on."""
 
-from contextopt.agents.models import Task
+from django.db import transaction
+
+from contextopt.agents.inputs import TaskIn, present
+from contextopt.agents.models import Task, files_expiry
+from contextopt.agents.receivers import store_receiver_files
+from contextopt.engine.agents.deltas import fully_sent
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import hold_team
 from contextopt.lookups import find_one
+from contextopt.people.models import Team
+
+
+def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:
+    """Add a task. Its files are what the receiver is sent in full for the first attempt.
+
+    Raises:
+        Conflict: the team has a task with this external id.
+    """
+    fields = {
+        "description": data.description,
+        "repository": data.repository,
+        "created_by": actor,
+        "expires_at": files_expiry(),
+    }
+    with transaction.atomic():
+        if data.external_id:
+            task, is_new = Task.objects.get_or_create(
+                team=team, external_id=data.external_id, defaults=fields
+            )
+            if not is_new:
+                raise Conflict(f"Task {task.pk} already has the external_id {data.external_id!r}.")
+        else:
+            task = Task.objects.create(team=team, **fields)
+        store_receiver_files(task, data.receiver, {}, fully_sent(present(data.files)))
+    return task
 
 
 def find_task(team_id: int, task_id: int) -> Task:

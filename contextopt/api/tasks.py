@@ -8,12 +8,11 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt.agents import retries
+from contextopt.agents import retries, tasks
 from contextopt.agents.handoffs.status import knowledge_pool
 from contextopt.agents.inputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
 from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.agents.retrysettings import resolve_limits
-from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
@@ -281,7 +280,7 @@ def create_task(request: ApiRequest, data: TaskIn) -> HttpResponse:
     """Creates a task. `files` are the files that the receiver gets in full for the first attempt; a retry is
     sent only their changes. An `external_id` that is taken is a conflict.
     """
-    task = retries.create_task(team=request.auth.team, data=data, actor=actor(request))
+    task = tasks.create_task(team=request.auth.team, data=data, actor=actor(request))
     return created(task_json(task), f"/api/v1/tasks/{task.pk}")
 
 
@@ -294,7 +293,7 @@ def list_tasks(request: ApiRequest, query: Query[TaskQuery]) -> HttpResponse:
 @router.get("/tasks/{task_id}", auth=READ, response=TaskOut, summary="Read a task")
 def read_task(request: ApiRequest, task_id: Path[Id]) -> HttpResponse:
     """Returns a task with the tokens of its attempts and its hand-offs."""
-    return reply(task_json(find_task(request.auth.team_id, task_id)))
+    return reply(task_json(tasks.find_task(request.auth.team_id, task_id)))
 
 
 @router.post("/tasks/{task_id}/attempts", auth=WRITE, response={201: RetryOut}, summary="Post an attempt")
@@ -331,7 +330,7 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
 @router.get("/tasks/{task_id}/attempts", auth=READ, response=AttemptPage, summary="List attempts")
 def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQuery]) -> HttpResponse:
     """Returns the figures of a task's attempts, newest first."""
-    attempts = Attempt.objects.filter(task=find_task(request.auth.team_id, task_id))
+    attempts = Attempt.objects.filter(task=tasks.find_task(request.auth.team_id, task_id))
     rows = match_given(attempts, receiver=query.receiver)
     shown = rows.defer("plan", "error", "retry_context", "diagnosis")
     return reply(list_page(shown, BY_NUMBER, query, attempt_row))
@@ -342,7 +341,7 @@ def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQu
 )
 def read_attempt(request: ApiRequest, task_id: Path[Id], number: Path[Ordinal]) -> HttpResponse:
     """Returns an attempt with the text sent to its receiver."""
-    task = find_task(request.auth.team_id, task_id)
+    task = tasks.find_task(request.auth.team_id, task_id)
     attempt = task.attempts.filter(number=number).first()
     if attempt is None:
         raise NotFound(f"Task {task_id} has no attempt {number}.")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from contextopt.agents.handoffs.findings import add_finding, advance_phase
 from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn
 from contextopt.agents.inputs import TaskIn
-from contextopt.agents.retries import create_task
+from contextopt.agents.tasks import create_task
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import Assembly, Task, Team
 from dashboard.demo.chapters import Chapter, Stage

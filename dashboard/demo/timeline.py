@@ -8,7 +8,8 @@ from contextopt.agents.handoffs.findings import add_finding, advance_phase, reso
 from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn, ResolutionIn
 from contextopt.agents.inputs import AgentContextIn, AttemptIn, TaskIn
 from contextopt.agents.phases import filter_agent_context
-from contextopt.agents.retries import create_task, record_attempt
+from contextopt.agents.retries import record_attempt
+from contextopt.agents.tasks import create_task
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.text.counters import get_counter

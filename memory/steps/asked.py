@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 from contextopt.agents.inputs import TaskIn
 from contextopt.agents.profiles import ActiveProfile, load_active_profile, load_active_profiles
 from contextopt.agents.receivers import load_receiver_files
-from contextopt.agents.retries import PlannedAttempt, create_task, latest_retry, plan_attempt
-from contextopt.agents.tasks import find_task
+from contextopt.agents.retries import PlannedAttempt, latest_retry, plan_attempt
+from contextopt.agents.tasks import create_task, find_task
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.deltas import ReceiverFiles
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryContext, retry_task

@@ -16,7 +16,7 @@ from psycopg.errors import ForeignKeyViolation
 
 from contextopt import locks
 from contextopt.agents.inputs import TaskIn
-from contextopt.agents.retries import create_task
+from contextopt.agents.tasks import create_task
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.errors import Conflict, NotFound

@@ -9,7 +9,7 @@ from django.db import transaction
 from contextopt.agents.handoffs.findings import add_finding
 from contextopt.agents.handoffs.inputs import FindingIn
 from contextopt.agents.inputs import TaskIn
-from contextopt.agents.retries import create_task
+from contextopt.agents.tasks import create_task
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, parse_input, team_of
 from contextopt.management.documents import read_document

@@ -10,7 +10,7 @@ from contextopt.agents.handoffs import findings
 from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, ResolutionIn
 from contextopt.agents.handoffs.models import RESOLUTION_MAX
 from contextopt.agents.handoffs.status import TaskStatus, read_status
-from contextopt.agents.retries import create_task
+from contextopt.agents.tasks import create_task
 from contextopt.models import Finding, HandoffPhase, Role, Task
 from dashboard.kit.access import TeamRequest, as_404, as_message, get_task, require_role, team_page
 from dashboard.kit.pages import render_page
