@@ -21,9 +21,9 @@ from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import count_changed
-from contextopt.spaces.keptanswers import erase_named
 from contextopt.spaces.records import lock_space, summarise_again
 from contextopt.spaces.recordviews import forget_views
+from contextopt.spaces.storedresponses import erase_named
 
 # The response to a write with an Idempotency-Key is kept this long.
 STORED_RESPONSE_LIFE = timedelta(hours=24)

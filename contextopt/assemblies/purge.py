@@ -14,10 +14,10 @@ from contextopt.assemblies.ledgers import Columns
 from contextopt.assemblies.models import AssemblyPayload, Kind
 from contextopt.engine.text.marks import mark
 from contextopt.people.audit import SYSTEM, note_event
-from contextopt.spaces.keptanswers import erase_named
 from contextopt.spaces.models import PURGED, Record, RecordEmbedding
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
 from contextopt.spaces.records import lock_space
+from contextopt.spaces.storedresponses import erase_named
 
 # Assemblies are dated by the database's clock, records by the web machine's.
 CLOCKS_APART = timedelta(days=1)

@@ -13,7 +13,7 @@ from contextopt.api.protocol.problems import RequestInProgress
 from contextopt.errors import InvalidInput
 from contextopt.locks import Lock, take_turn
 from contextopt.models import StoredResponse
-from contextopt.spaces.keptanswers import named_records
+from contextopt.spaces.storedresponses import named_records
 
 HEADER = "Idempotency-Key"
 KEY_MAX = 255

@@ -46,12 +46,12 @@ def erase_named(records: Sequence[Record]) -> int:
     return sum(map(_erase, held.order_by("pk").iterator(chunk_size=100)))
 
 
-def _erase(answer: StoredResponse) -> bool:
-    body = bytes(answer.body)
-    answer.body = to_json(erase_texts(from_json(body))) if body else body
+def _erase(response: StoredResponse) -> bool:
+    body = bytes(response.body)
+    response.body = to_json(erase_texts(from_json(body))) if body else body
     # The response no longer names a record, so the next purge can skip it.
-    answer.record_ids = []
-    answer.save(update_fields=["body", "record_ids"])
+    response.record_ids = []
+    response.save(update_fields=["body", "record_ids"])
     return bool(body)
 
 
