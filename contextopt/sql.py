@@ -38,12 +38,24 @@ def fetch_one(statement: str, parameters: Parameters | None = None) -> tuple[Any
     return next(iter(fetch_all(statement, parameters)), None)
 
 
+def fetch_column(statement: str, parameters: Parameters | None = None) -> list[Any]:
+    """Return the only column of the statement's rows."""
+    return [value for (value,) in fetch_all(statement, parameters)]
+
+
 def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mapping[str, Any]) -> list[Row]:
     """Return the statement's rows, each built by passing its columns to `make` by name."""
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         names = [column.name for column in cursor.description]
         return [make(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+
+
+def execute(statement: str, parameters: Parameters | None = None) -> int:
+    """Run the statement; return the number of its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return int(cursor.rowcount)
 
 
 def id_array(ids: Iterable[int]) -> str:
@@ -96,6 +108,6 @@ def one_snapshot() -> Iterator[None]:
 
 def expected_rows(statement: str, parameters: Mapping[str, Any]) -> float:
     """Return how many rows the planner expects, from its statistics of the columns."""
-    [(plans,)] = fetch_all(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
+    [plans] = fetch_column(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
     rows: float = plans[0]["Plan"]["Plan Rows"]
     return rows

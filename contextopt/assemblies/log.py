@@ -30,7 +30,7 @@ from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 from contextopt.engine.text.counters import Counter, Measurable
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
-from contextopt.sql import fetch_all, fetch_one, id_array
+from contextopt.sql import fetch_column, fetch_one, id_array
 from contextopt.telemetry import names
 from contextopt.telemetry.exporter import Attributes, is_on
 from contextopt.telemetry.spans import record_assembly
@@ -106,7 +106,7 @@ class Occasion:
 def draw_ids(number: int) -> list[int]:
     """Reserve ids for assemblies that are logged later. An unused one leaves a gap."""
     statement = "SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)"
-    return [assembly_id for (assembly_id,) in fetch_all(statement, [number])]
+    return fetch_column(statement, [number])
 
 
 def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:

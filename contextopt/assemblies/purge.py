@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -18,6 +18,7 @@ from contextopt.spaces.models import PURGED, Record, RecordEmbedding
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
 from contextopt.spaces.records import lock_space
 from contextopt.spaces.storedresponses import erase_named
+from contextopt.sql import execute
 
 # Assemblies are dated by the database's clock, records by the web machine's.
 CLOCKS_APART = timedelta(days=1)
@@ -67,8 +68,7 @@ def _erase_record(record: Record) -> None:
     lock_space(record.space)
     now = timezone.now()
     record.revisions.update(**erased)
-    with connection.cursor() as cursor:
-        cursor.execute(_HASH_ID, [record.pk])
+    execute(_HASH_ID, [record.pk])
     # A vector reveals what a text was about. If one is just being made from the old text, the job that this
     # write triggers deletes it.
     RecordEmbedding.objects.filter(record=record).delete()

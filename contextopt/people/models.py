@@ -16,7 +16,7 @@ from django.utils.functional import cached_property
 
 from contextopt.limits import ACTOR_MAX, NAME_MAX
 from contextopt.people.ways import Way
-from contextopt.sql import fetch_all
+from contextopt.sql import fetch_column
 
 KEY_PREFIX = "ctx_"
 DEFAULT_TEAM = "default"
@@ -26,8 +26,8 @@ LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 def time_zones() -> list[str]:
     """Return the time zones that both Python and PostgreSQL know, because both compute days in them."""
-    known = {name for (name,) in fetch_all("SELECT name FROM pg_timezone_names")}
-    return sorted(available_timezones() & known)
+    known = fetch_column("SELECT name FROM pg_timezone_names")
+    return sorted(available_timezones().intersection(known))
 
 
 def validate_time_zone(name: str) -> None:

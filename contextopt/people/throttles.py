@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from contextopt.errors import TooManyAttempts
 from contextopt.people.models import Throttle
-from contextopt.sql import fetch_all
+from contextopt.sql import execute, fetch_all
 
 type Busy = dict[str, datetime]
 
@@ -93,9 +92,7 @@ def hash_parts(*parts: str) -> str:
 def _take_one(bucket: Bucket, now: datetime) -> bool:
     limit = bucket.limit
     values: dict[str, Any] = {"key": bucket.key, "now": now, "every": limit.every, "most": limit.most}
-    with connection.cursor() as cursor:
-        cursor.execute(TAKE_SQL, values)
-        return bool(cursor.rowcount)
+    return bool(execute(TAKE_SQL, values))
 
 
 def _refuse_for(wait: timedelta) -> None:

@@ -2,13 +2,13 @@
 
 from datetime import datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from contextopt.locks import Lock, wait_turn
 from contextopt.search.models import SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
-from contextopt.sql import fetch_all
+from contextopt.sql import execute, fetch_column
 
 # A larger corpus is estimated from its newest documents. A larger sample would take ten more seconds for one
 # more digit of precision.
@@ -34,7 +34,7 @@ def count_words(searchable: Searchable, corpus_id: int) -> SearchCorpus:
             f"SELECT t.search_vector FROM {searchable.table} t WHERE {live}"
             f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {SAMPLE}"
         ).replace("%(search_corpus)s", str(int(corpus_id)))
-        [(mean,)] = fetch_all(f"SELECT coalesce(avg(length(search_vector)), 0) FROM ({sample}) AS s")
+        [mean] = fetch_column(f"SELECT coalesce(avg(length(search_vector)), 0) FROM ({sample}) AS s")
         corpus, _ = SearchCorpus.objects.update_or_create(
             searchable=searchable.name,
             corpus_id=corpus_id,
@@ -46,16 +46,15 @@ def count_words(searchable: Searchable, corpus_id: int) -> SearchCorpus:
 
 def _replace(corpus: SearchCorpus, sample: str, *, scale: float) -> None:
     corpus.frequencies.all().delete()
-    with connection.cursor() as cursor:
-        # The corpus's own word begins with a blank.
-        cursor.execute(
-            """
-            INSERT INTO contextopt_documentfrequency (corpus_id, lexeme, documents)
-            SELECT %s, word, round(ndoc * %s::float8) FROM ts_stat(%s)
-             WHERE ndoc >= %s AND left(word, 1) <> ' ' AND octet_length(word) <= %s
-            """,
-            [corpus.pk, scale, sample, LISTED_FROM, LEXEME_MAX_BYTES],
-        )
+    # The corpus's own word begins with a blank.
+    execute(
+        """
+        INSERT INTO contextopt_documentfrequency (corpus_id, lexeme, documents)
+        SELECT %s, word, round(ndoc * %s::float8) FROM ts_stat(%s)
+         WHERE ndoc >= %s AND left(word, 1) <> ' ' AND octet_length(word) <= %s
+        """,
+        [corpus.pk, scale, sample, LISTED_FROM, LEXEME_MAX_BYTES],
+    )
 
 
 def ensure_counted(searchable: Searchable, corpus_id: int) -> None:
@@ -73,7 +72,7 @@ def _has_changed(searchable: Searchable, corpus: SearchCorpus) -> bool:
 
 def _count_documents(searchable: Searchable, corpus_id: int) -> int:
     live, parameters = searchable.passing(corpus_id, SearchFilters())
-    [(count,)] = fetch_all(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
+    [count] = fetch_column(f"SELECT count(*) FROM {searchable.table} t WHERE {live}", parameters)
     return int(count)
 
 
@@ -92,7 +91,7 @@ def count_changed(searchable: Searchable, *, ends_at: datetime) -> int:
 
 def changed_corpora(searchable: Searchable, *, now: datetime) -> list[int]:
     """Return the corpora to count again, those never counted first."""
-    rows = fetch_all(
+    return fetch_column(
         f"""
         SELECT n.corpus_id
           FROM (SELECT t.{searchable.corpus_column} AS corpus_id, count(*) AS documents
@@ -105,32 +104,28 @@ def changed_corpora(searchable: Searchable, *, now: datetime) -> list[int]:
         """,
         [searchable.name, now - COUNT_LIFE],
     )
-    return [corpus_id for (corpus_id,) in rows]
 
 
 def drop_gone_corpora(searchable: Searchable) -> int:
     """Delete the counts of corpora without documents, and return their number."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            DELETE FROM contextopt_searchcorpus c
-             WHERE c.searchable = %s AND NOT EXISTS (
-                   SELECT FROM {searchable.table} t
-                    WHERE t.{searchable.corpus_column} = c.corpus_id AND {searchable.live_sql})
-            """,
-            [searchable.name],
-        )
-        return int(cursor.rowcount)
+    return execute(
+        f"""
+        DELETE FROM contextopt_searchcorpus c
+         WHERE c.searchable = %s AND NOT EXISTS (
+               SELECT FROM {searchable.table} t
+                WHERE t.{searchable.corpus_column} = c.corpus_id AND {searchable.live_sql})
+        """,
+        [searchable.name],
+    )
 
 
 def tidy_index(searchable: Searchable) -> None:
     """Merge pending writes into the GIN index. Until then, each search scans all of them."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT gin_clean_pending_list(i.indexrelid)
-              FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-             WHERE i.indrelid = %s::regclass AND a.amname = 'gin' AND i.indisvalid
-            """,
-            [searchable.table],
-        )
+    execute(
+        """
+        SELECT gin_clean_pending_list(i.indexrelid)
+          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+         WHERE i.indrelid = %s::regclass AND a.amname = 'gin' AND i.indisvalid
+        """,
+        [searchable.table],
+    )

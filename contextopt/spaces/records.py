@@ -24,7 +24,7 @@ from contextopt.search.registry import Searchable
 from contextopt.spaces.inputs import RecordIn, RecordPatch
 from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record, RecordEmbedding, Space
 from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
-from contextopt.sql import copy_in, fetch_all, fetch_one
+from contextopt.sql import copy_in, execute, fetch_all, fetch_column, fetch_one
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
 STATE = (*CONTENT, "view_count", "deleted_at", "language")
@@ -285,11 +285,10 @@ def _insert(space: Space, rows: Sequence[RecordIn], tokenizer: Tokenizer, actor:
     if not rows:
         return []
     now = timezone.now()
-    drawn = fetch_all(
+    ids = fetch_column(
         "SELECT nextval(pg_get_serial_sequence('contextopt_record', 'id')) FROM generate_series(1, %s)",
         [len(rows)],
     )
-    ids = [record_id for (record_id,) in drawn]
     columns = ", ".join(f'"{name}"' for name in _COPY_COLUMNS)
     statement = f"COPY contextopt_record ({columns}) FROM STDIN"
     with connection.cursor() as cursor, copy_in(cursor, statement) as copy:
@@ -334,19 +333,18 @@ def keep_revisions(record_ids: Sequence[int], *, actor: str, change: str) -> Non
     """
     state = ", ".join(f'r."{name}"' for name in STATE)
     columns = ", ".join(f'"{name}"' for name in STATE)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            INSERT INTO contextopt_recordrevision
-                   (record_id, number, version, changed_at, changed_by, change, {columns})
-            SELECT r.id,
-                   1 + coalesce((SELECT max(v.number) FROM contextopt_recordrevision v
-                                  WHERE v.record_id = r.id), 0),
-                   r.version, now(), %s::text, %s::text, {state}
-              FROM contextopt_record r WHERE r.id = ANY(%s::bigint[])
-            """,
-            [actor, change, list(record_ids)],
-        )
+    execute(
+        f"""
+        INSERT INTO contextopt_recordrevision
+               (record_id, number, version, changed_at, changed_by, change, {columns})
+        SELECT r.id,
+               1 + coalesce((SELECT max(v.number) FROM contextopt_recordrevision v
+                              WHERE v.record_id = r.id), 0),
+               r.version, now(), %s::text, %s::text, {state}
+          FROM contextopt_record r WHERE r.id = ANY(%s::bigint[])
+        """,
+        [actor, change, list(record_ids)],
+    )
 
 
 def _change(record: Record, state: dict[str, Any], *, actor: str, change: str) -> Record:

@@ -22,7 +22,7 @@ from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingSta
 from contextopt.search.registry import Searchable
 from contextopt.search.vectors.indexes import build_index, drop_index, index_is_ready
 from contextopt.search.vectors.store import Prepared, drop_some, has_more_than, prepare, store
-from contextopt.sql import fetch_all
+from contextopt.sql import fetch_column
 
 log = structlog.get_logger(__name__)
 
@@ -132,7 +132,7 @@ def _open_fills(models: Sequence[EmbeddingModel]) -> None:
 
 
 def _count_live(searchable: Searchable) -> int:
-    [(count,)] = fetch_all(f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}")
+    [count] = fetch_column(f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}")
     return int(count)
 
 
@@ -245,14 +245,13 @@ def _fill_next(model: EmbeddingModel, work: Work) -> bool:
 
 
 def _next_ids(searchable: Searchable, after: int, limit: int) -> list[int]:
-    rows = fetch_all(
+    return fetch_column(
         f"""
         SELECT t.id FROM {searchable.table} t
          WHERE t.id > %s AND ({searchable.live_sql}) ORDER BY t.id LIMIT %s
         """,
         [after, limit],
     )
-    return [row_id for (row_id,) in rows]
 
 
 def ensure_embedded(
@@ -292,7 +291,7 @@ def _embed_unseen(
     on_progress: OnProgress,
 ) -> None:
     """Embed rows that are older than the model and that its fill has not reached."""
-    rows = fetch_all(
+    ids = fetch_column(
         f"""
         SELECT t.id FROM {searchable.table} t
          WHERE t.{searchable.corpus_column} = %s AND ({searchable.live_sql}) AND NOT EXISTS (
@@ -302,7 +301,6 @@ def _embed_unseen(
         """,
         [corpus_id, model.pk, limit],
     )
-    ids = [row_id for (row_id,) in rows]
     size = batch_rows(model)
     for start in range(0, len(ids), size):
         prepared = prepare(searchable, model, ids[start : start + size])

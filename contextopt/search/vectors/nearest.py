@@ -13,7 +13,7 @@ from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
 from contextopt.search.models import EmbeddingState
 from contextopt.search.registry import Searchable
-from contextopt.sql import expected_rows, fetch_all, fetch_one
+from contextopt.sql import expected_rows, fetch_all, fetch_column, fetch_one
 
 # Comparing up to this many rows is as fast as using the graph, and exact.
 EXACT_ROWS = 5_000
@@ -164,7 +164,7 @@ class _Statement:
         if self.condition.sql:
             sql = f"SELECT FROM {self.searchable.table} t WHERE {self._passing_sql()}"
             return expected_rows(sql, self._params())
-        [(count,)] = fetch_all(
+        [count] = fetch_column(
             f"""
             SELECT count(*) FROM (
                 SELECT FROM {self.searchable.embedding_table} e

@@ -8,7 +8,6 @@ from hashlib import blake2b
 
 import numpy as np
 from django.db import connection
-from django.db.backends.utils import CursorWrapper
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
@@ -17,7 +16,7 @@ from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embed
 from contextopt.search.embedders.values import TEXT_MAX
 from contextopt.search.models import EmbeddingModel
 from contextopt.search.registry import Searchable
-from contextopt.sql import copy_in, fetch_all
+from contextopt.sql import copy_in, execute, fetch_all, fetch_column
 
 # Header and trailer of PostgreSQL's binary COPY format, and the day its clock begins.
 COPY_HEAD = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
@@ -89,20 +88,19 @@ def store(prepared: Prepared) -> dict[int, int]:
     """
     searchable, model = prepared.searchable, prepared.model
     wait_turn(Lock.VECTORS, model.pk)
-    with connection.cursor() as cursor:
-        changed = [*(text.id for text in prepared.texts), *prepared.gone]
-        dates = _hold(cursor, searchable, changed)
-        cursor.execute(
-            f"DELETE FROM {searchable.embedding_table}"
-            f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
-            [model.pk, list(dates)],
-        )
-        with copy_in(cursor, _copy_sql(searchable)) as copy:
-            copy.write(_encode(prepared, dates))
-        if searchable.has_windows and prepared.unchanged:
-            changed += _date_anew(cursor, prepared, dates)
-        missing = [row for row in changed if row not in dates]
-        return _read_corpora(searchable, missing) if missing else {}
+    changed = [*(text.id for text in prepared.texts), *prepared.gone]
+    dates = _hold(searchable, changed)
+    execute(
+        f"DELETE FROM {searchable.embedding_table}"
+        f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
+        [model.pk, list(dates)],
+    )
+    with connection.cursor() as cursor, copy_in(cursor, _copy_sql(searchable)) as copy:
+        copy.write(_encode(prepared, dates))
+    if searchable.has_windows and prepared.unchanged:
+        changed += _date_anew(prepared, dates)
+    missing = [row for row in changed if row not in dates]
+    return _read_corpora(searchable, missing) if missing else {}
 
 
 def _read_corpora(searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
@@ -111,20 +109,20 @@ def _read_corpora(searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
     return dict(rows.values_list("pk", searchable.corpus_column))
 
 
-def _hold(cursor: CursorWrapper, searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
+def _hold(searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
     """Lock the rows against deletion, and return them with their dates. Skip rows that are being deleted."""
-    cursor.execute(
+    rows = fetch_all(
         f"SELECT id, {searchable.date_column} FROM {searchable.table}"
         " WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE SKIP LOCKED",
         [list(ids)],
     )
-    return dict(cursor.fetchall())
+    return dict(rows)
 
 
-def _date_anew(cursor: CursorWrapper, prepared: Prepared, dates: dict[int, datetime]) -> list[int]:
+def _date_anew(prepared: Prepared, dates: dict[int, datetime]) -> list[int]:
     """Update the dates of vectors that stay; add those rows to `dates` and return all."""
     searchable = prepared.searchable
-    cursor.execute(
+    moved = fetch_column(
         f"""
         SELECT t.id FROM {searchable.embedding_table} e
           JOIN {searchable.table} t ON t.id = e.{searchable.owner_column}
@@ -133,11 +131,10 @@ def _date_anew(cursor: CursorWrapper, prepared: Prepared, dates: dict[int, datet
         """,
         [prepared.model.pk, list(prepared.unchanged)],
     )
-    moved = [row for (row,) in cursor.fetchall()]
     if not moved:
         return []
-    held = _hold(cursor, searchable, moved)
-    cursor.execute(
+    held = _hold(searchable, moved)
+    execute(
         f"""
         UPDATE {searchable.embedding_table} e SET date = t.date
           FROM unnest(%s::bigint[], %s::timestamptz[]) AS t(id, date)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from django.db import DataError, connection
+from django.db import DataError
 from pydantic import ValidationError
 
 from contextopt.engine.text.cleaning import cut
@@ -22,7 +22,7 @@ from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import Status, upsert_records
 from contextopt.spaces.spaces import create_space
-from contextopt.sql import fetch_all
+from contextopt.sql import execute, fetch_all
 
 BATCH_ROWS = 1_000
 BATCH_BYTES = 8 * 2**20
@@ -118,12 +118,10 @@ class GivenKeys:
     """
 
     def __init__(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(_MAKE_KEYS)
+        execute(_MAKE_KEYS)
 
     def close(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("DROP TABLE pg_temp.import_keys")
+        execute("DROP TABLE pg_temp.import_keys")
 
     def reject_repeats(self, batch: Sequence[Checked]) -> list[Checked]:
         """Return the batch with a rejection in place of each row that repeats a key with other content.
