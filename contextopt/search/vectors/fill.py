@@ -7,7 +7,7 @@ and may be repeated.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import groupby
+from itertools import batched, groupby
 from time import monotonic
 
 import structlog
@@ -21,13 +21,12 @@ from contextopt.search.embedders.values import WORDLLAMA
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 from contextopt.search.registry import Searchable
 from contextopt.search.vectors.indexes import build_index, drop_index, index_is_ready
+from contextopt.search.vectors.nearest import EXACT_ROWS
 from contextopt.search.vectors.store import Prepared, drop_some, has_more_than, prepare, store
 from contextopt.sql import fetch_column
 
 log = structlog.get_logger(__name__)
 
-# Comparing up to this many vectors is as fast as using an index, and exact.
-INDEX_ROWS = 5_000
 # Rows per batch, for a fast model and for a slow one, so that a batch takes a few seconds at most.
 BATCH_ROWS = 2_000
 SLOW_BATCH_ROWS = 64
@@ -301,9 +300,8 @@ def _embed_unseen(
         """,
         [corpus_id, model.pk, limit],
     )
-    size = batch_rows(model)
-    for start in range(0, len(ids), size):
-        prepared = prepare(searchable, model, ids[start : start + size])
+    for some in batched(ids, batch_rows(model)):
+        prepared = prepare(searchable, model, some)
         with transaction.atomic():
             _store(prepared, work)
         on_progress(work)
@@ -317,7 +315,7 @@ def _unindexed(models: Sequence[EmbeddingModel]) -> list[EmbeddingFill]:
 def _index(fill: EmbeddingFill, *, wait_seconds: float | None) -> bool:
     """Build the fill's indexes if its table is too large to compare all vectors. Return False until done."""
     searchable = registry.get(fill.searchable)
-    if not has_more_than(searchable, fill.model, INDEX_ROWS):
+    if not has_more_than(searchable, fill.model, EXACT_ROWS):
         return True
     if not index_is_ready(searchable, fill.model) and not build_index(
         searchable, fill.model, wait_seconds=wait_seconds

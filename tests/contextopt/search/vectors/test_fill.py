@@ -245,7 +245,7 @@ def test_an_index_is_built_used_and_built_again_when_broken(
     monkeypatch: pytest.MonkeyPatch, settings, endpoint: ModelServer
 ) -> None:
     space = make_space(make_team())
-    monkeypatch.setattr(fill, "INDEX_ROWS", 3)
+    monkeypatch.setattr(fill, "EXACT_ROWS", 3)
     monkeypatch.setattr("contextopt.search.vectors.nearest.EXACT_ROWS", 3)
     monkeypatch.setattr("contextopt.search.vectors.nearest.GRAPH_VISIT", 0)
     for title in TITLES:
