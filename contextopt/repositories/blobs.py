@@ -1,6 +1,7 @@
 """Contents of files, stored once per team, as read by the current version of the parser."""
 
 from collections.abc import Iterable, Sequence
+from itertools import batched
 
 from contextopt.engine.code.graph import PARSER_VERSION
 from contextopt.repositories.checkouts import Entry
@@ -15,10 +16,8 @@ def blob_ids(team_id: int, keys: Iterable[BlobKey]) -> dict[BlobKey, int]:
     wanted = set(keys)
     oids = sorted({oid for _, oid in wanted})
     found: dict[BlobKey, int] = {}
-    for start in range(0, len(oids), 5_000):
-        rows = CodeBlob.objects.filter(
-            team_id=team_id, parser=PARSER_VERSION, oid__in=oids[start : start + 5_000]
-        )
+    for some in batched(oids, 5_000):
+        rows = CodeBlob.objects.filter(team_id=team_id, parser=PARSER_VERSION, oid__in=some)
         found |= {(kind, oid): pk for kind, oid, pk in rows.values_list("kind", "oid", "id")}
     return {key: pk for key, pk in found.items() if key in wanted}
 
@@ -48,7 +47,5 @@ def save_blobs(rows: Sequence[CodeBlob]) -> None:
 
 def drop_orphans(blobs: Iterable[int]) -> None:
     """Delete the contents that no file uses any longer."""
-    candidates = sorted(blobs)
-    for start in range(0, len(candidates), 5_000):
-        some = CodeBlob.objects.filter(pk__in=candidates[start : start + 5_000])
-        some.filter(files=None).delete()
+    for some in batched(sorted(blobs), 5_000):
+        CodeBlob.objects.filter(pk__in=some).filter(files=None).delete()

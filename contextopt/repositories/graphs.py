@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import batched
 from threading import RLock
 from typing import NamedTuple
 from uuid import UUID
@@ -115,14 +116,14 @@ def _blobs(wanted: Mapping[str, int]) -> dict[int, Reading]:
     paths = {blob: path for path, blob in wanted.items()}
     numbers = sorted(paths)
     loaded: dict[int, Reading] = {}
-    for start in range(0, len(numbers), LOAD_ROWS):
-        some = CodeBlob.objects.filter(pk__in=numbers[start : start + LOAD_ROWS])
-        rows = some.filter(parser=PARSER_VERSION).values_list("pk", "parsed", "definitions", "terms")
-        loaded |= {pk: reading_of(*texts) for pk, *texts in rows}
+    for some in batched(numbers, LOAD_ROWS):
+        rows = CodeBlob.objects.filter(pk__in=some, parser=PARSER_VERSION)
+        read = rows.values_list("pk", "parsed", "definitions", "terms")
+        loaded |= {pk: reading_of(*texts) for pk, *texts in read}
     outdated = [number for number in numbers if number not in loaded]
-    for start in range(0, len(outdated), LOAD_ROWS):
-        some = CodeBlob.objects.filter(pk__in=outdated[start : start + LOAD_ROWS])
-        loaded |= {pk: read_file(paths[pk], bytes(text)) for pk, text in some.values_list("pk", "content")}
+    for some in batched(outdated, LOAD_ROWS):
+        unread = CodeBlob.objects.filter(pk__in=some).values_list("pk", "content")
+        loaded |= {pk: read_file(paths[pk], bytes(text)) for pk, text in unread}
     if len(loaded) < len(numbers):
         raise ContentGone
     return loaded

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import batched
 from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -303,8 +304,7 @@ class _Writing:
             unique_fields=["repository", "path"],
             update_fields=["oid", "size", "skipped", "blob"],
         )
-        for start in range(0, len(self.removed), 5_000):
-            gone = self.removed[start : start + 5_000]
+        for gone in batched(self.removed, 5_000):
             RepositoryFile.objects.filter(repository=self.repository, path__in=gone).delete()
 
     def finish(self, started: float) -> IndexReport:

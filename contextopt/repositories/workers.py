@@ -4,6 +4,7 @@ import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from itertools import batched
 from typing import Any
 
 from contextopt.children import end_with_parent
@@ -19,7 +20,7 @@ def parse_contents(
     """Read contents with up to this many processes. Only a few contents are in memory at a time."""
     with _executor(processes) as executor:
         waiting: deque[tuple[list[tuple[Entry, bytes]], Future[list[StoredReading]]]] = deque()
-        for batch in _batches(contents):
+        for batch in batched(contents, PARSE_FILES):
             present = [(entry, content) for entry, content in batch if content is not None]
             gone = [entry for entry, content in batch if content is None]
             yield from ((entry, b"", StoredReading(NOT_READ["denied"])) for entry in gone)
@@ -36,17 +37,6 @@ def _joined(
 ) -> Iterator[tuple[Entry, bytes, StoredReading]]:
     for (entry, content), reading in zip(files, job.result(), strict=True):
         yield entry, content, reading
-
-
-def _batches(contents: Iterable[tuple[Entry, bytes | None]]) -> Iterator[list[tuple[Entry, bytes | None]]]:
-    batch: list[tuple[Entry, bytes | None]] = []
-    for item in contents:
-        batch.append(item)
-        if len(batch) == PARSE_FILES:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 class _InlineExecutor(Executor):

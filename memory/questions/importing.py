@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import batched
 
 from django.db import transaction
 from pydantic import ValidationError
@@ -37,7 +37,7 @@ def import_questions(
     ignored: set[str] = set()
     seen: dict[tuple[str, str], QuestionIn] = {}
     lines = (row if isinstance(row, Rejection) else _check(row, ignored, seen) for row in rows)
-    while batch := list(islice(lines, BATCH)):
+    for batch in batched(lines, BATCH):
         _write(question_set, batch, actor, report)
     return ignored
 
