@@ -26,10 +26,7 @@ app.conf.update(
     task_default_queue=QUEUE,
     # A worker started without --queues takes both.
     task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (QUEUE, CHAT_QUEUE)],
-    task_routes={
-        SEND_MESSAGES: {"queue": CHAT_QUEUE},
-        WRITE_BRIEF: {"queue": CHAT_QUEUE},
-    },
+    task_routes={SEND_MESSAGES: {"queue": CHAT_QUEUE}, WRITE_BRIEF: {"queue": CHAT_QUEUE}},
     # One job at a time in the worker's own process. With a pool, a child killed while it waits keeps the lock
     # of the pool's queue, and no other child ever gets a job: https://github.com/celery/billiard/issues/104
     worker_pool="solo",

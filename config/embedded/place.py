@@ -128,10 +128,7 @@ def _settled_home(*homes: Path) -> Path | None:
 def _blocked_at(path: Path, account: pwd.struct_passwd) -> Path | None:
     """Return the first directory on the way to `path` that the account may not enter."""
     groups = set(os.getgrouplist(account.pw_name, account.pw_gid))
-    return next(
-        (step for step in _way_to(path) if not _may_enter(step, account.pw_uid, groups)),
-        None,
-    )
+    return next((step for step in _way_to(path) if not _may_enter(step, account.pw_uid, groups)), None)
 
 
 def _way_to(path: Path) -> Iterator[Path]:

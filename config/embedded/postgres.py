@@ -67,12 +67,7 @@ _held: dict[Path, IO[bytes]] = {}
 def connection_params(place: Location | None = None) -> dict[str, str]:
     """Return how to reach the server by its socket. The port is explicit because $PGPORT would change it."""
     place = place or location()
-    return {
-        "host": str(place.socket_dir),
-        "port": SETTINGS["port"],
-        "dbname": DATABASE,
-        "user": DATABASE,
-    }
+    return {"host": str(place.socket_dir), "port": SETTINGS["port"], "dbname": DATABASE, "user": DATABASE}
 
 
 def ensure_running(place: Location | None = None) -> None:
@@ -206,16 +201,7 @@ def _initialise(place: Location) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     _run(
         place,
-        [
-            "initdb",
-            "-D",
-            partial.name,
-            "-U",
-            DATABASE,
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--locale=C.UTF-8",
-        ],
+        ["initdb", "-D", partial.name, "-U", DATABASE, "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8"],
     )
     partial.rename(place.data_dir)
 
@@ -241,18 +227,7 @@ def _launch(place: Location) -> None:
     options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
     _run(
         place,
-        [
-            "pg_ctl",
-            "start",
-            "-D",
-            "data",
-            "-l",
-            place.log_file.name,
-            "-t",
-            str(START_SECONDS),
-            "-o",
-            options,
-        ],
+        ["pg_ctl", "start", "-D", "data", "-l", place.log_file.name, "-t", str(START_SECONDS), "-o", options],
         explain_with_log=True,
     )
 
@@ -275,11 +250,7 @@ def shut_down(place: Location) -> None:
     """Stop the server even if it is in use."""
     with locked(place.var_dir, START_LOCK, LOCK_SECONDS):
         if postmaster(place) is not None:
-            _run(
-                place,
-                ["pg_ctl", "stop", "-D", "data", "-m", "fast", "-t", "30"],
-                explain_with_log=True,
-            )
+            _run(place, ["pg_ctl", "stop", "-D", "data", "-m", "fast", "-t", "30"], explain_with_log=True)
 
 
 def _database_answers(place: Location) -> bool:
@@ -323,11 +294,7 @@ def _run(place: Location, command: Sequence[str], *, explain_with_log: bool = Fa
             [str(place.bin_dir / command[0]), *command[1:]],
             check=False,
             cwd=place.home,
-            env={
-                "PATH": os.environ.get("PATH", os.defpath),
-                "LC_ALL": "C",
-                "TZ": "UTC",
-            },
+            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"},
             user=account.pw_uid if account else None,
             group=account.pw_gid if account else None,
             extra_groups=[] if account else None,

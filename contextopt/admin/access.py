@@ -19,12 +19,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from unfold.admin import TabularInline
-from unfold.forms import (
-    AdminPasswordChangeForm,
-    PaginationInlineFormSet,
-    UserChangeForm,
-    UserCreationForm,
-)
+from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserChangeForm, UserCreationForm
 
 from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
 from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, Throttle, User

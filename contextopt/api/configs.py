@@ -73,10 +73,7 @@ def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) 
 
 
 @router.post(
-    "/spaces/{slug}/configs",
-    auth=ADMIN,
-    response={201: ConfigOut},
-    summary="Publish a config version",
+    "/spaces/{slug}/configs", auth=ADMIN, response={201: ConfigOut}, summary="Publish a config version"
 )
 def create_config(request: ApiRequest, slug: Path[Slug], data: ConfigIn) -> HttpResponse:
     """Creates a config and activates it, unless it is a draft. Fields you omit are copied from the active

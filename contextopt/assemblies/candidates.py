@@ -168,12 +168,7 @@ _NOTHING = Candidates((), (), FilterCounts(0))
 
 
 def load_candidates(
-    space_id: int,
-    *,
-    config: ContextConfig,
-    now: datetime,
-    tokenizer: Tokenizer,
-    limit: int | None = None,
+    space_id: int, *, config: ContextConfig, now: datetime, tokenizer: Tokenizer, limit: int | None = None
 ) -> Candidates:
     """Read what the stage needs: nothing, the newest records, or the best of the window and the pinned.
 

@@ -7,14 +7,7 @@ from contextopt.engine.prompts.values import FilterCounts
 from contextopt.engine.questions.mentions import Mentions
 from contextopt.engine.questions.subjects import subject_of, without_framing, without_names
 from contextopt.limits import DATE_MIN
-from contextopt.search.hybrid import (
-    Leads,
-    PreparedQuery,
-    Target,
-    look_up,
-    look_up_meaning,
-    with_meaning_of,
-)
+from contextopt.search.hybrid import Leads, PreparedQuery, Target, look_up, look_up_meaning, with_meaning_of
 from contextopt.search.registry import SearchFilters
 from contextopt.search.words import read_lexemes
 

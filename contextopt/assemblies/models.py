@@ -213,9 +213,7 @@ class Assembly(models.Model):
             models.Index(fields=["team", "-created_at", "-id"], condition=EMPTY, name="assembly_empty"),
             # The list of contexts with a warning, newest first.
             models.Index(
-                fields=["team", "-created_at", "-id"],
-                condition=~Q(warning_codes=[]),
-                name="assembly_warned",
+                fields=["team", "-created_at", "-id"], condition=~Q(warning_codes=[]), name="assembly_warned"
             ),
             # The list of assemblies over the target, newest first.
             models.Index(

@@ -116,11 +116,7 @@ class AssemblyResult:
                 _without(entry, "kept", "reason", "duplicate_of") for entry in entries if entry["kept"]
             ],
             "dropped": [_without(entry, "kept") for entry in entries if not entry["kept"]],
-            "counts": {
-                **counts,
-                "outside_window": self.stats.outside_window,
-                "deleted": self.stats.deleted,
-            },
+            "counts": {**counts, "outside_window": self.stats.outside_window, "deleted": self.stats.deleted},
         }
 
 

@@ -29,12 +29,7 @@ from contextopt.repositories.blobs import BlobKey, blob_ids, blob_row, drop_orph
 from contextopt.repositories.checkouts import HISTORY_COMMITS, Checkout, Entry, Snapshot
 from contextopt.repositories.graphs import dump_changes, load_changes, load_graph
 from contextopt.repositories.inputs import REPOSITORY_FILES_MAX
-from contextopt.repositories.models import (
-    CodeBlob,
-    Repository,
-    RepositoryFile,
-    RepositoryHistory,
-)
+from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.repositories.names import name_of
 from contextopt.repositories.storedfiles import blob_id, kind_of
 from contextopt.repositories.workers import parse_contents

@@ -36,10 +36,7 @@ from contextopt.spaces import models as limits
 
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
 Category = Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX), AfterValidator(refuse_breaks)]
-Categories = Annotated[
-    list[Category],
-    Field(max_length=limits.CATEGORIES_MAX),
-]
+Categories = Annotated[list[Category], Field(max_length=limits.CATEGORIES_MAX)]
 Description = Annotated[Text, Field(max_length=limits.DESCRIPTION_MAX)]
 Title = Annotated[Text, Field(max_length=limits.TITLE_MAX), AfterValidator(refuse_blank)]
 Type = Annotated[Text, Field(max_length=limits.TYPE_MAX), AfterValidator(refuse_blank)]

@@ -63,9 +63,7 @@ class Space(models.Model):
     objects = SpaceQuerySet.as_manager()
 
     class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["team", "slug"], name="space_slug_once"),
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["team", "slug"], name="space_slug_once")]
 
     def __str__(self) -> str:
         return self.name

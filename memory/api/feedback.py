@@ -194,9 +194,7 @@ def give_feedback(request: ApiRequest, data: FeedbackIn) -> HttpResponse:
 def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
     """Withdraws a vote, identified by answer and rater as in the vote. Withdrawing again has no effect."""
     was_there = votes.withdraw_feedback(
-        team=request.auth.team,
-        subject=data,
-        rater=rater_of(request, data.rater),
+        team=request.auth.team, subject=data, rater=rater_of(request, data.rater)
     )
     return reply(WithdrawnOut(withdrawn=was_there))
 

@@ -20,14 +20,7 @@ from memory.api.feedback import rater_of
 from memory.feedback.inputs import Rater
 from memory.models import ReviewItem, ReviewRules, ReviewSlot
 from memory.review import reservations, verdicts
-from memory.review.inputs import (
-    AssignIn,
-    GivenVerdict,
-    ReserveIn,
-    ReviewerIn,
-    RulesPatch,
-    VerdictName,
-)
+from memory.review.inputs import AssignIn, GivenVerdict, ReserveIn, ReviewerIn, RulesPatch, VerdictName
 from memory.review.queue import rules_of, set_rules
 from memory.review.verdicts import VerdictGroup
 

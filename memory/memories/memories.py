@@ -56,10 +56,7 @@ def create_memory(*, team: Team, data: MemoryIn, actor: str) -> Memory:
     """
     fields = _resolved(team.pk, data.model_dump())
     return Memory.objects.create(
-        team=team,
-        **fields,
-        language=detect_language(data.title, data.content),
-        created_by=actor,
+        team=team, **fields, language=detect_language(data.title, data.content), created_by=actor
     )
 
 

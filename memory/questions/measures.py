@@ -75,10 +75,7 @@ def measure_question(
         recall=found / len(outcomes) if outcomes else 0.0,
         precision=shown / len(lines) if lines else 0.0,
         evidence_shown=share_shown(
-            evidence,
-            lines,
-            result.allocation.context,
-            get_tokenizer(result.certificate.encoding),
+            evidence, lines, result.allocation.context, get_tokenizer(result.certificate.encoding)
         ),
         tokens=result.certificate.tokens,
         is_empty=not lines,

@@ -49,8 +49,7 @@ class SearchIn(Input):
     date_from: Annotated[Moment | None, Field(description="Only results dated at or after this time.")] = None
     date_to: Annotated[Moment | None, Field(description="Only results dated at or before this time.")] = None
     as_of: Annotated[
-        Moment | None,
-        Field(description="Search as of this time: later records and memories are ignored."),
+        Moment | None, Field(description="Search as of this time: later records and memories are ignored.")
     ] = None
     method: Method = "rrf"
     hybrid_alpha: Annotated[Share, Field(description="Weight of the vector score, 0 to 1.")] = 0.5

@@ -128,11 +128,7 @@ class _Sent:
             sections={section.name: section.tokens for section in self.composed.sections},
         )
         return replace(
-            self.draft(),
-            assembly=assembly,
-            attempt=attempt,
-            use=use,
-            full_tokens=saving.tokens_before,
+            self.draft(), assembly=assembly, attempt=attempt, use=use, full_tokens=saving.tokens_before
         )
 
     def saving(self, assembly_ms: float) -> Saving:

@@ -104,20 +104,12 @@ def _find_repeated(team: Team, data: CompletionIn, now: datetime) -> Completion 
 
 def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
     now = timezone.now()
-    state = {
-        "state": TaskState(data.outcome),
-        "quality_score": data.quality_score,
-        "completed_at": now,
-    }
+    state = {"state": TaskState(data.outcome), "quality_score": data.quality_score, "completed_at": now}
     if data.task_id is None:
         if not data.description.strip():
             raise InvalidInput.of("description", "is required without task_id")
         return Task.objects.create(
-            team=team,
-            description=data.description,
-            repository=data.repository,
-            created_by=actor,
-            **state,
+            team=team, description=data.description, repository=data.repository, created_by=actor, **state
         )
     tasks = Task.objects.select_for_update(no_key=True).filter(team=team, pk=data.task_id)
     task = find_one(tasks, f"task {data.task_id}")

@@ -337,8 +337,7 @@ class HandoffSettings(models.Model):
         450, low=MIN_BUDGET_TOKENS, help_text="Maximum tokens of the brief of this phase's findings."
     )
     critical_tokens = _tokens(
-        1_350,
-        help_text="Expected tokens of critical findings. More triggers a warning; they are never cut.",
+        1_350, help_text="Expected tokens of critical findings. More triggers a warning; they are never cut."
     )
     max_critical = models.PositiveIntegerField(
         default=5,

@@ -23,11 +23,7 @@ from contextopt.sql import fetch_one
 
 
 def load_conversation(
-    team_id: int,
-    space: ConfiguredSpace,
-    request: AssemblyIn,
-    tokenizer: Tokenizer,
-    sizes: PartSizes,
+    team_id: int, space: ConfiguredSpace, request: AssemblyIn, tokenizer: Tokenizer, sizes: PartSizes
 ) -> Conversation:
     """Return the conversation before the requested prompt.
 

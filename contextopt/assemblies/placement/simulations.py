@@ -9,13 +9,7 @@ from django.utils import timezone
 from pydantic import Field
 
 from contextopt.assemblies.placement.prices import PriceBook
-from contextopt.assemblies.placement.rehearsal import (
-    OnProgress,
-    Outcome,
-    Rehearsal,
-    load_rehearsal,
-    rehearse,
-)
+from contextopt.assemblies.placement.rehearsal import OnProgress, Outcome, Rehearsal, load_rehearsal, rehearse
 from contextopt.assemblies.placement.scripts import ConversationFileIn, DatedRecordIn, QuestionIn, Script
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.engine.prompts.config import MAX_PART_TOKENS

@@ -12,15 +12,7 @@ from django.core.management.base import CommandParser
 from contextopt.connections.connect import Plan, make_connection, plan_connection, undo_connection
 from contextopt.connections.tools import KEY_VARIABLE, TOOLS, Tool
 from contextopt.errors import InvalidInput
-from contextopt.management.base import (
-    ACTOR,
-    DONE,
-    REJECTED,
-    Progress,
-    ReportingCommand,
-    parse_input,
-    team_of,
-)
+from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
 from contextopt.spaces.importing import ImportReport, UnusableSource, import_rows, read_commits
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.models import Space

@@ -31,10 +31,7 @@ class Command(ReportingCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("assemblies", metavar="ASSEMBLY", nargs="*", type=int, help="IDs of assemblies")
         parser.add_argument(
-            "--last",
-            metavar="N",
-            type=int,
-            help="the last N contexts of spaces, instead of IDs",
+            "--last", metavar="N", type=int, help="the last N contexts of spaces, instead of IDs"
         )
         parser.add_argument(
             "--config", metavar="VERSION", type=int, help="use this version of the space's settings"

@@ -13,12 +13,7 @@ from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
 from contextopt.management.documents import FILE, read_whole
 from contextopt.models import Team
-from contextopt.spaces.importing import (
-    ImportReport,
-    RawRow,
-    ensure_space,
-    import_rows,
-)
+from contextopt.spaces.importing import ImportReport, RawRow, ensure_space, import_rows
 from contextopt.spaces.importing.dialogues import (
     BYTES_MAX,
     SOURCE,
