@@ -8,9 +8,9 @@ from typing import Any
 
 from contextopt.locks import unless_deleted
 from contextopt.spaces.configs import settings_proposed
+from memory.feedback.votes import feedback_changed
 from memory.questions.guard import check_minimums
 from memory.review.queue import refresh_assembly
-from memory.signals import feedback_changed
 
 
 def listen() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 from django.db import transaction
+from django.dispatch import Signal
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -16,9 +17,12 @@ from memory.feedback.gateway import find_request
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import ExternalMessage, Vote
 from memory.feedback.ratings import rate_strategies
-from memory.signals import feedback_changed
 
 log = structlog.get_logger(__name__)
+
+# Sent when a vote was stored, changed or taken back, after the commit. It carries `team_id`, `assembly_id`,
+# `rater`, and the rating `before` and `after` ("up", "down", or "" for none).
+feedback_changed = Signal()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ from contextopt.people.keys import create_key
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups, read_vote_series
 from memory.feedback.use import answer_text
-from memory.feedback.votes import give_feedback, withdraw_feedback
+from memory.feedback.votes import feedback_changed, give_feedback, withdraw_feedback
 from memory.models import ExternalMessage, Vote
-from memory.signals import feedback_changed
 from tests import factories
 from tests.contextopt.api.conftest import Caller
 from tests.queries import count_at_2_and_20
