@@ -133,11 +133,11 @@ def phase(request: TeamRequest) -> HttpResponse:
     if active and not set(form.changed_data) & {"budget_tokens", "fields"}:
         messages.info(request, "Nothing was changed.")
         return redirect(_address(name))
-    profile = _publish(request, name, form)
-    if profile is None:
-        return _render(request, name, form, status=422)
-    _announce(request, name, profile.version, before=active.version if active else None)
-    return redirect(_address(name))
+    with form.refusals():
+        profile = publish_profile(team=request.team, phase=name, data=form.value, created_by=request.actor)
+        _announce(request, name, profile.version, before=active.version if active else None)
+        return redirect(_address(name))
+    return _render(request, name, form, status=422)
 
 
 def _phase_name(text: str) -> str:
@@ -149,13 +149,6 @@ def _phase_name(text: str) -> str:
 
 def _address(name: str) -> str:
     return f"{reverse('dashboard:phase')}?{urlencode({'phase': name})}"
-
-
-def _publish(request: TeamRequest, name: str, form: ProfileForm) -> PhaseProfile | None:
-    """Publish the version; return None, with errors in the form, if it was refused."""
-    with form.refusals():
-        return publish_profile(team=request.team, phase=name, data=form.value, created_by=request.actor)
-    return None
 
 
 @require_POST

@@ -52,17 +52,13 @@ def tasks(request: TeamRequest) -> HttpResponse:
 def task_new(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = TaskForm(request.POST or None)
-    if request.method == "POST" and form.is_valid() and (made := _create(request, form)):
-        messages.success(request, "Task created. Add the findings of the analysis.")
-        return redirect("dashboard:task_findings", made.pk)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals("external_id"):
+            made = create_task(team=request.team, data=form.value, actor=request.actor)
+            messages.success(request, "Task created. Add the findings of the analysis.")
+            return redirect("dashboard:task_findings", made.pk)
     status = 422 if form.is_bound else 200
     return render_page(request, "dashboard/task_new.html", {"form": form}, status=status)
-
-
-def _create(request: TeamRequest, form: TaskForm) -> Task | None:
-    with form.refusals("external_id"):
-        return create_task(team=request.team, data=form.value, actor=request.actor)
-    return None
 
 
 @require_http_methods(["GET", "POST"])
@@ -74,18 +70,14 @@ def task_findings(request: TeamRequest, task_id: int) -> HttpResponse:
         return _render(request, found, FindingForm(task=found))
     require_role(request, Role.EDITOR)
     form = FindingForm(request.POST, task=found)
-    if form.is_valid() and (added := _add(request, found, form)):
-        messages.success(request, f"Added {added.key}.")
-        return redirect(f"{reverse('dashboard:task_findings', args=[found.pk])}#new-finding")
+    if form.is_valid():
+        with form.refusals():
+            added = findings.add_finding(
+                team_id=request.team.pk, task_id=found.pk, data=form.value, actor=request.actor
+            )
+            messages.success(request, f"Added {added.key}.")
+            return redirect(f"{reverse('dashboard:task_findings', args=[found.pk])}#new-finding")
     return _render(request, found, form, status=422)
-
-
-def _add(request: TeamRequest, found: Task, form: FindingForm) -> Finding | None:
-    with form.refusals():
-        return findings.add_finding(
-            team_id=request.team.pk, task_id=found.pk, data=form.value, actor=request.actor
-        )
-    return None
 
 
 @require_POST
@@ -141,25 +133,16 @@ def finding_change(request: TeamRequest, task_id: int, number: int) -> HttpRespo
     require_role(request, Role.EDITOR)
     found = _find(task, number)
     form = LabelsForm(request.POST, auto_id=LABELS_ID)
-    changed = _change(request, found, form) if form.is_valid() else None
-    if changed is None:
-        return _render_finding(request, task, found, form)
-    if request.htmx:
-        return _render_finding(request, task, changed, is_saved=True)
-    messages.success(request, f"Updated {changed.key}.")
-    return redirect("dashboard:task_findings", task.pk)
-
-
-def _change(request: TeamRequest, found: Finding, form: LabelsForm) -> Finding | None:
-    with form.refusals():
-        return findings.change_finding(
-            team_id=request.team.pk,
-            task_id=found.task_id,
-            number=found.number,
-            data=form.value,
-            actor=request.actor,
-        )
-    return None
+    if form.is_valid():
+        with form.refusals():
+            changed = findings.change_finding(
+                team_id=request.team.pk, task_id=task.pk, number=number, data=form.value, actor=request.actor
+            )
+            if request.htmx:
+                return _render_finding(request, task, changed, is_saved=True)
+            messages.success(request, f"Updated {changed.key}.")
+            return redirect("dashboard:task_findings", task.pk)
+    return _render_finding(request, task, found, form)
 
 
 @as_404()

@@ -81,17 +81,13 @@ def question(request: TeamRequest, question_id: int) -> HttpResponse:
     if form.is_overtaken:
         form.add_error(None, OVERTAKEN)
         return _render(request, space, form, context, status=409)
-    if form.is_valid() and _change(found, form):
-        messages.success(request, "Question saved.")
-        return redirect("dashboard:question_set", found.question_set_id)
+    if form.is_valid():
+        changes = QuestionPatch(**form.value.model_dump(exclude={"id"}))
+        with form.refusals():
+            change_question(question=found, changes=changes)
+            messages.success(request, "Question saved.")
+            return redirect("dashboard:question_set", found.question_set_id)
     return _render(request, space, form, context, status=422)
-
-
-def _change(found: Question, form: QuestionForm) -> bool:
-    changes = QuestionPatch(**form.value.model_dump(exclude={"id"}))
-    with form.refusals():
-        change_question(question=found, changes=changes)
-    return not form.errors
 
 
 @require_POST

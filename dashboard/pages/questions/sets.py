@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils.text import Truncator
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from contextopt.errors import Conflict
 from contextopt.models import Record, Role
 from contextopt.spaces.configs import settings_of
 from contextopt.spaces.importing import ImportReport, read_file
@@ -60,16 +59,13 @@ def question_sets(request: TeamRequest) -> HttpResponse:
 def set_create(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = SetForm(request.POST, team=request.team)
-    if not form.is_valid():
-        return _render_list(request, form, status=422)
-    space = get_space(request, form.cleaned_data["space"])
-    try:
-        found = create_set(space=space, name=form.value.name, actor=request.actor)
-    except Conflict as error:
-        form.add_error("name", str(error))
-        return _render_list(request, form, status=422)
-    messages.success(request, f"Question set “{found.name}” created. Add questions to it.")
-    return redirect("dashboard:question_set", found.pk)
+    if form.is_valid():
+        space = get_space(request, form.cleaned_data["space"])
+        with form.refusals("name"):
+            found = create_set(space=space, name=form.value.name, actor=request.actor)
+            messages.success(request, f"Question set “{found.name}” created. Add questions to it.")
+            return redirect("dashboard:question_set", found.pk)
+    return _render_list(request, form, status=422)
 
 
 def _render_list(request: TeamRequest, form: SetForm, status: int = 200) -> HttpResponse:
@@ -228,15 +224,12 @@ def set_rename(request: TeamRequest, set_id: int) -> HttpResponse:
     found = get_set(request, set_id)
     require_role(request, Role.EDITOR)
     form = RenameForm(request.POST)
-    if not form.is_valid():
-        return _render_set(request, found, rename_form=form, status=422)
-    try:
-        rename_set(question_set=found, name=form.value.name, actor=request.actor)
-    except Conflict as error:
-        form.add_error("name", str(error))
-        return _render_set(request, get_set(request, set_id), rename_form=form, status=422)
-    messages.success(request, "Renamed.")
-    return redirect("dashboard:question_set", found.pk)
+    if form.is_valid():
+        with form.refusals("name"):
+            rename_set(question_set=found, name=form.value.name, actor=request.actor)
+            messages.success(request, "Renamed.")
+            return redirect("dashboard:question_set", found.pk)
+    return _render_set(request, found, rename_form=form, status=422)
 
 
 @require_POST

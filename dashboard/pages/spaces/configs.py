@@ -53,11 +53,11 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
     if not has_changed:
         messages.info(request, "Nothing was changed.")
         return redirect("dashboard:space_settings", slug)
-    config = _publish(request, space, form)
-    if config is None:
-        return _render(request, space, form, status=422)
-    announce_published(request, space, config.version, before=active.version)
-    return redirect("dashboard:space_settings", slug)
+    with form.refusals():
+        config = publish_config(space=space, data=form.value, created_by=request.actor)
+        announce_published(request, space, config.version, before=active.version)
+        return redirect("dashboard:space_settings", slug)
+    return _render(request, space, form, status=422)
 
 
 def _overtaken(active: ContextConfig, form: ConfigForm) -> str:
@@ -66,13 +66,6 @@ def _overtaken(active: ContextConfig, form: ConfigForm) -> str:
         f"Version {active.version} was published in the meantime. Publish again to replace it. "
         f"It differs from this form in: {labels}."
     )
-
-
-def _publish(request: TeamRequest, space: Space, form: ConfigForm) -> ContextConfig | None:
-    """Publish the version; return None, with errors in the form, if it was refused."""
-    with form.refusals():
-        return publish_config(space=space, data=form.value, created_by=request.actor)
-    return None
 
 
 @require_GET

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, NotFound
-from contextopt.models import Record, RecordRevision, Role, Space
+from contextopt.models import Record, RecordRevision, Role
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.records import (
     create_record,
@@ -43,17 +43,13 @@ def record_new(request: TeamRequest, slug: str) -> HttpResponse:
     space = get_space(request, slug)
     require_role(request, Role.EDITOR)
     form = RecordForm(request.POST or None)
-    if request.method == "POST" and form.is_valid() and (record := _create(request, space, form)):
-        messages.success(request, "Record saved.")
-        return _to_record(record)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals("external_id"):
+            record = create_record(space=space, data=form.value, actor=request.actor)
+            messages.success(request, "Record saved.")
+            return _to_record(record)
     status = 422 if form.is_bound else 200
     return render_page(request, "dashboard/record_new.html", {"space": space, "form": form}, status=status)
-
-
-def _create(request: TeamRequest, space: Space, form: RecordForm) -> Record | None:
-    with form.refusals("external_id"):
-        return create_record(space=space, data=form.value, actor=request.actor)
-    return None
 
 
 @require_GET

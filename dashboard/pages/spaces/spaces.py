@@ -40,16 +40,12 @@ def spaces(request: TeamRequest) -> HttpResponse:
 def space_create(request: TeamRequest) -> HttpResponse:
     require_role(request, Role.EDITOR)
     form = SpaceForm(request.POST)
-    if form.is_valid() and (space := _create(request, form)):
-        messages.success(request, f"Space “{space.name}” created. Add records to it.")
-        return redirect("dashboard:space", space.slug)
+    if form.is_valid():
+        with form.refusals("slug"):
+            space = create_space(team=request.team, data=form.value, actor=request.actor)
+            messages.success(request, f"Space “{space.name}” created. Add records to it.")
+            return redirect("dashboard:space", space.slug)
     return render_page(request, "dashboard/spaces.html", _spaces_context(request, form), status=422)
-
-
-def _create(request: TeamRequest, form: SpaceForm) -> Space | None:
-    with form.refusals("slug"):
-        return create_space(team=request.team, data=form.value, actor=request.actor)
-    return None
 
 
 def _spaces_context(request: TeamRequest, form: SpaceForm) -> dict[str, Any]:
