@@ -1,9 +1,9 @@
 """The health of the installation: for the admin's first page and for `GET /api/v1/health`."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 import psycopg
 from celery import current_app
@@ -94,25 +94,7 @@ class Health:
         return are_working and are_short and self.is_folded and self.has_disk
 
     def to_json(self) -> HealthJson:
-        return {
-            "ok": self.is_ok,
-            "worker_alive": self.worker_alive,
-            "worker_seen_at": self.worker_seen_at,
-            "queue_length": self.queue_length,
-            "chat_worker_alive": self.chat_worker_alive,
-            "chat_worker_seen_at": self.chat_worker_seen_at,
-            "chat_queue_length": self.chat_queue_length,
-            "schedule_alive": self.schedule_alive,
-            "schedule_seen_at": self.schedule_seen_at,
-            "embedding_model": self.embedding_model,
-            "embedding_building": self.embedding_building,
-            "embedding_backlog": self.embedding_backlog,
-            "rollups_behind": self.rollups_behind,
-            "rollups_behind_seconds": self.rollups_behind_seconds,
-            "database_bytes": self.database_bytes,
-            "disk_free_bytes": self.disk_free_bytes,
-            "disk_total_bytes": self.disk_total_bytes,
-        }
+        return cast(HealthJson, {"ok": self.is_ok, **asdict(self)})
 
 
 @dataclass(frozen=True, slots=True)
