@@ -241,6 +241,11 @@ class Assembly(models.Model):
         return self.config.version if self.config else None
 
     @property
+    def stored_payload(self) -> "AssemblyPayload | None":
+        """The text and the ledger; None once they are deleted."""
+        return getattr(self, "payload", None)
+
+    @property
     def new_tokens(self) -> int:
         """The tokens of its own text, without what earlier blocks carry."""
         return self.tokens_after - self.carried_tokens

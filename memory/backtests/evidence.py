@@ -29,7 +29,7 @@ def _add_upvoted(assemblies: Sequence[Assembly], found: dict[int, set[int]]) -> 
     for assembly_id, rating in votes:
         ratings[assembly_id].add(rating)
     for assembly in assemblies:
-        if ratings.get(assembly.pk) == {Rating.UP} and hasattr(assembly, "payload"):
+        if ratings.get(assembly.pk) == {Rating.UP} and assembly.stored_payload:
             used = read_use(assembly.payload, answer_text(assembly))
             found[assembly.pk].update(record_id for record_id, use in used.items() if use.is_used)
 
@@ -47,7 +47,7 @@ def _add_questions(space: Space, assemblies: Sequence[Assembly], found: dict[int
     """Add the records expected by questions with the same words as the request."""
     asked: dict[str, list[int]] = defaultdict(list)
     for assembly in assemblies:
-        payload = getattr(assembly, "payload", None)
+        payload = assembly.stored_payload
         if payload is not None and (text := str(payload.request.get("query") or "").strip()):
             asked[text].append(assembly.pk)
     expected = ExpectedRecord.objects.filter(

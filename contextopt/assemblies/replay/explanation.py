@@ -95,7 +95,7 @@ def explain_record(assembly: Assembly, record: Record) -> Explanation:
     Raises:
         Conflict: the assembly is not the context of a space, or its ledger is no longer stored.
     """
-    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    payload = assembly.stored_payload
     if assembly.kind != Kind.SPACE or assembly.space is None:
         raise Conflict(f"Assembly {assembly.pk} is not the context of a space.")
     if payload is None:

@@ -11,7 +11,7 @@ from typing import Any
 from contextopt import engine
 from contextopt.assemblies.candidates import Candidates
 from contextopt.assemblies.givens import GivenRecord, Givens, unpack_givens
-from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, Kind
 from contextopt.assemblies.questions import NOTES_READ
 from contextopt.assemblies.verify import read_config
 from contextopt.engine import ContextConfig, PartSizes, Query, RecordDetail, RecordSummary, SpaceContext
@@ -126,7 +126,7 @@ def load_material(assembly: Assembly) -> Material:
     """
     if assembly.kind != Kind.SPACE or assembly.space_id is None:
         raise Conflict(f"Assembly {assembly.pk} is not the context of a space.")
-    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    payload = assembly.stored_payload
     if payload is None or payload.givens is None:
         raise NotReplayable(
             Reason.LOGGED_BEFORE, "It was logged before Contextopt stored the inputs of decisions."

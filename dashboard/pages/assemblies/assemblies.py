@@ -200,7 +200,7 @@ def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
     }
     if found.kind != Kind.SPACE:
         return render_page(request, "dashboard/saving.html", {**_saving_context(found), **common})
-    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    payload = found.stored_payload
     if payload and request.htmx.target == "explain":
         explained = explain_named(found, request.GET.get("explain", ""))
         context = {"assembly": found, "explained": explained}
@@ -244,7 +244,7 @@ def _neighbours(found: Assembly) -> dict[str, int | None]:
 
 
 def _saving_context(found: Assembly) -> dict[str, Any]:
-    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    payload = found.stored_payload
     before = found.tokens_before or 0
     return {
         "assembly": found,
@@ -307,7 +307,7 @@ def _proof(payload: AssemblyPayload) -> dict[str, Any]:
 def assembly_text(request: TeamRequest, assembly_id: int) -> HttpResponse:
     """Return the exact text, whose SHA-256 is the certificate's. `of=before` returns the full context."""
     found = get_assembly(request, assembly_id, "payload")
-    payload: AssemblyPayload | None = getattr(found, "payload", None)
+    payload = found.stored_payload
     text = payload.text if payload else ""
     if request.GET.get("of") == "before":
         text = (payload.baseline_text if payload else None) or ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from contextopt.assemblies.ledgers import EntryJson
 from contextopt.engine.agents.linediff import diff_text
-from contextopt.models import Assembly, AssemblyPayload
+from contextopt.models import Assembly
 from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
 from dashboard.kit.formats import decimals, milliseconds, percent, reason_words, signed, whole
 from dashboard.kit.ledgers import Titled
@@ -49,7 +49,7 @@ class LogComparison:
 
 
 def entries_of(assembly: Assembly) -> list[EntryJson]:
-    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    payload = assembly.stored_payload
     return payload.entries if payload else []
 
 
@@ -98,7 +98,7 @@ def _shown(row: Assembly) -> dict[str, str]:
 
 
 def _text(assembly: Assembly) -> str:
-    payload: AssemblyPayload | None = getattr(assembly, "payload", None)
+    payload = assembly.stored_payload
     return payload.text if payload else ""
 
 

@@ -92,7 +92,7 @@ def what_if(request: TeamRequest, assembly_id: int) -> HttpResponse:
 
 def _get_context(request: TeamRequest, assembly_id: int) -> Assembly:
     found = get_assembly(request, assembly_id, "space", "config", "payload", "team")
-    if found.kind != Kind.SPACE or found.space is None or not hasattr(found, "payload"):
+    if found.kind != Kind.SPACE or found.space is None or found.stored_payload is None:
         raise Http404(f"Assembly {assembly_id} is not the context of a space.")
     return found
 

@@ -157,7 +157,7 @@ def _initial(proposal: Proposal) -> dict[str, Any]:
 
 
 def _kept(assembly: Assembly, space: Space) -> list[Record]:
-    payload = getattr(assembly, "payload", None)
+    payload = assembly.stored_payload
     order = payload.ledger["order"][:KEPT_OFFERED] if payload else []
     return read_ticked(space, order)
 
