@@ -72,6 +72,11 @@ def find_titles(entries: Iterable[EntryJson], team_id: int) -> dict[int, Titled]
     return {pk: Titled(title, slug) for pk, title, slug in rows}
 
 
+def title_of(record_id: int, titles: Mapping[int, Titled]) -> Titled:
+    """Return a record's title, or its number if the record is gone."""
+    return titles.get(record_id) or Titled(f"Record {record_id}", "")
+
+
 def read_ledger(
     entries: Sequence[EntryJson],
     rendered: Iterable[int],

@@ -8,7 +8,7 @@ from contextopt.engine.agents.linediff import diff_text
 from contextopt.models import Assembly
 from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
 from dashboard.kit.formats import decimals, milliseconds, percent, reason_words, signed, whole
-from dashboard.kit.ledgers import Titled
+from dashboard.kit.ledgers import Titled, title_of
 
 NOT_NAMED = "not listed"
 
@@ -116,13 +116,10 @@ def _candidate(
     now: tuple[int, EntryJson] | None,
     titles: Mapping[int, Titled],
 ) -> CandidateRow:
-    titled = titles.get(id)
+    titled = title_of(id, titles)
     was_kept, is_kept = (bool(found and found[1]["kept"]) for found in (was, now))
     sign = "" if was_kept == is_kept else "added" if is_kept else "gone"
-    return CandidateRow(
-        id, titled.title if titled else f"Record {id}", titled.space_slug if titled else "",
-        _fate(was), _fate(now), sign,
-    )  # fmt: skip
+    return CandidateRow(id, titled.title, titled.space_slug, _fate(was), _fate(now), sign)
 
 
 def _fate(found: tuple[int, EntryJson] | None) -> str:

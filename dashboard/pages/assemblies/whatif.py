@@ -25,7 +25,7 @@ from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, giv
 from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
 from dashboard.kit.formats import reason_words
-from dashboard.kit.ledgers import Titled, find_titles, weights_of
+from dashboard.kit.ledgers import Titled, find_titles, title_of, weights_of
 from dashboard.kit.pages import render_page
 from dashboard.pages.assemblies.sidebyside import align
 from dashboard.pages.assemblies.whatifforms import WhatIfForm
@@ -151,11 +151,11 @@ def _moved(
         entry = (now if record_id in now else was)[record_id][1]
         lost = was if is_in else now
         reason = lost[record_id][1]["reason"] if record_id in lost else ""
-        titled = titles.get(record_id)
+        titled = title_of(record_id, titles)
         yield MovedRow(
             record_id,
-            titled.title if titled else f"Record {record_id}",
-            titled.space_slug if titled else "",
+            titled.title,
+            titled.space_slug,
             is_in,
             " → ".join("–" if rank is None else str(rank) for rank in ranks),
             reason_words(reason) if reason else "was not considered" if is_in else "",
