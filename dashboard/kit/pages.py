@@ -11,10 +11,13 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import push_url
 
+from contextopt.inputs import INT_MAX, read_digits
 from dashboard.kit.access import TeamRequest
 from dashboard.kit.savedviews import SavedView
 
 STOP_POLLING = 286
+# An hour of polls every half minute. Then the page says that it has stopped.
+MAX_POLLS = 120
 
 
 def render_page(
@@ -48,6 +51,12 @@ def _add_toasts(request: TeamRequest, response: HttpResponse) -> None:
     messages = get_messages(request)
     if isinstance(messages, BaseStorage) and messages and not messages.used:
         response.write(render_to_string("dashboard/_toasts.html", {"swap": True}, request))
+
+
+def count_polls(request: TeamRequest) -> dict[str, Any]:
+    """Return the context of figures that poll: the number of the next poll, and whether there is one."""
+    polls = read_digits(request.GET.get("polls", ""), INT_MAX) or 0
+    return {"polls": polls + 1, "is_polling": polls < MAX_POLLS}
 
 
 def saved_views(request: TeamRequest, page: str) -> QuerySet[SavedView]:

@@ -11,14 +11,13 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRefresh
 
-from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, Kind, Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.charts.columns import Cells, make_table, stream_columns
 from dashboard.kit.charts.panels import ChartPanel
 from dashboard.kit.charts.plots import Mark
 from dashboard.kit.filters import STAGE_NAMES
-from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
+from dashboard.kit.pages import STOP_POLLING, count_polls, render_page, saved_views
 from dashboard.kit.periods import Bucket
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.savedviews import ViewPage
@@ -40,8 +39,6 @@ from dashboard.rollups.sources import FigureFilter, is_behind
 
 TEMPLATE = "dashboard/overview.html"
 TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"
-# An hour of polls. Then the page says that it has stopped.
-MAX_POLLS = 120
 # This chart exists only if votes are collected.
 VOTES = "votes"
 
@@ -58,9 +55,9 @@ def overview(request: TeamRequest) -> HttpResponse:
             return HttpResponseClientRefresh()
         context = {"has_spaces": Space.objects.of(request.team).exists()}
         return render_page(request, "dashboard/welcome.html", context)
-    polls = read_digits(request.GET.get("polls", ""), INT_MAX) or 0
-    figures |= {"polls": polls + 1, "is_polling": polls < MAX_POLLS}
-    return _render_overview(request, form, figures, status=200 if polls < MAX_POLLS else STOP_POLLING)
+    polling = count_polls(request)
+    status = 200 if polling["is_polling"] else STOP_POLLING
+    return _render_overview(request, form, figures | polling, status=status)
 
 
 def _render_overview(

@@ -8,12 +8,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
-from contextopt.inputs import read_digits
 from contextopt.models import ApiKey, Space
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.charts.columns import stream_columns
 from dashboard.kit.gateway import describe_gateway
-from dashboard.kit.pages import STOP_POLLING, render_page
+from dashboard.kit.pages import STOP_POLLING, count_polls, render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficData
 from dashboard.pages.traffic.figures import (
@@ -29,8 +28,6 @@ from dashboard.rollups.traffic import Groups, read_buckets, read_groups, read_to
 
 TEMPLATE = "dashboard/traffic.html"
 PROMPTS_TEMPLATE = "dashboard/prompts.html"
-# An hour of polls. Then the page says that it has stopped.
-MAX_POLLS = 120
 SPACES_SHOWN = 50
 
 
@@ -39,7 +36,7 @@ SPACES_SHOWN = 50
 def traffic(request: TeamRequest) -> HttpResponse:
     form = TrafficForm(request.GET, team=request.team)
     form.is_valid()
-    polls = read_digits(request.GET.get("polls", "")) or 0
+    polling = count_polls(request)
     context = {
         **_frame(form),
         **_figures(request, form),
@@ -47,10 +44,9 @@ def traffic(request: TeamRequest) -> HttpResponse:
         "policies": _policies(form),
         "are_more": form.space_id is None and len(form.spaces) > SPACES_SHOWN,
         "first_space": next(iter(form.spaces), ""),
-        "polls": polls + 1,
-        "is_polling": polls < MAX_POLLS,
+        **polling,
     }
-    status = 200 if polls < MAX_POLLS else STOP_POLLING
+    status = 200 if polling["is_polling"] else STOP_POLLING
     return render_page(
         request, TEMPLATE, context, partials=("traffic", "figures"), query=form.query(), status=status
     )

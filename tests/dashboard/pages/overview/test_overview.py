@@ -9,10 +9,10 @@ from django.test import Client
 from django.urls import reverse
 
 from contextopt.models import Assembly, ContextConfig, Space, Team
+from dashboard.kit.pages import MAX_POLLS
 from dashboard.models import UnfoldedAssembly
 from dashboard.pages.overview.charts import CHARTS
 from dashboard.pages.overview.figures import read_series
-from dashboard.pages.overview.overview import MAX_POLLS
 from dashboard.pages.overview.projections import project_month
 from dashboard.rollups.fold import keep_rollups
 from dashboard.templatetags.figures import chart_island
