@@ -187,11 +187,10 @@ def _data(
 def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
     names = {"space": "space", "stage": "stage", "config": "version", "phase": "phase"}
     asked = {names[name]: value for name, value in form.kept.items() if name in names and value}
-    span = bucket_query(Bucket(series.period.start, series.period.edges[-1]))
     sets = reverse("dashboard:question_sets")
     return Places(
         rows,
-        f"{reverse('dashboard:feedback_votes')}?{urlencode({'rating': 'down', **asked})}&{span}",
+        f"{reverse('dashboard:feedback_votes')}?{urlencode({'rating': 'down', **asked})}&{_span(series)}",
         reverse("dashboard:reviews"),
         reverse("dashboard:tasks"),
         f"{sets}?{urlencode({'space': asked['space']})}" if "space" in asked else sets,
@@ -226,5 +225,9 @@ def _panel(slug: str) -> ChartPanel:
 
 def _rows(form: OverviewForm, series: Series) -> Rows:
     """Return a function that maps additional filters to the URL of the whole period's assemblies."""
-    whole = bucket_query(Bucket(series.period.start, series.period.edges[-1]))
-    return lambda more: f"{form.rows_url(**more)}{whole}"
+    return lambda more: f"{form.rows_url(**more)}{_span(series)}"
+
+
+def _span(series: Series) -> str:
+    """Return the whole period as a query string."""
+    return bucket_query(Bucket(series.period.start, series.period.edges[-1]))
