@@ -17,9 +17,7 @@ from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.answers.charts import VOTE_CHARTS, VoteData
 from dashboard.pages.answers.figures import (
-    FeedbackForm,
     Links,
-    VotesForm,
     build_vote_tiles,
     config_rows,
     named_rows,
@@ -28,6 +26,7 @@ from dashboard.pages.answers.figures import (
     record_rows,
     stage_rows,
 )
+from dashboard.pages.answers.filters import FeedbackForm, VotesForm
 from dashboard.pages.answers.forms import VoteForm
 from dashboard.pages.assemblies.votebox import message_boxes, read_assembly_feedback
 from memory.feedback.inputs import SubjectIn

@@ -1,79 +1,19 @@
-"""The figures of the feedback page: filters, figures over time, and groups with their bars."""
+"""The figures of the feedback page: over time, and by group with bars."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
-from django import forms
-from django.db.models import QuerySet
 from django.urls import reverse
 
-from contextopt.agents.models import PHASE_MAX
-from contextopt.inputs import BIGINT_MAX, INT_MAX
-from contextopt.models import Team
 from dashboard.kit.charts.shapes import Segment, stack_parts
 from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
-from dashboard.kit.filters import STAGE_NAMES, STAGES, FilterForm, MomentField, PeriodForm, SpaceFilterForm
+from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.formats import compact, whole
 from dashboard.kit.periods import Bucket, Period
+from dashboard.pages.answers.filters import FeedbackForm
 from memory.feedback.trends import Group, RecordTrend, VoteFigures, VoteFilter, read_vote_series
-from memory.models import Rating, Vote
-
-
-class FeedbackForm(SpaceFilterForm, PeriodForm):
-    """Filters of the figures."""
-
-    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
-    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
-    version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
-
-    def to_votes(self, now: datetime) -> VoteFilter:
-        """Return the filter; invalid fields are ignored."""
-        given = self.cleaned_data
-        stage = given.get("stage")
-        period = self.period(now)
-        return VoteFilter(
-            team_id=self.team.pk,
-            start=period.start,
-            until=period.until,
-            space_id=self.space_id,
-            stage=int(stage) if stage else None,
-            config_version=given.get("version"),
-            phase=given.get("phase") or None,
-        )
-
-
-class VotesForm(FilterForm):
-    """Filters of the list of votes."""
-
-    rating = forms.ChoiceField(choices=[("", "All votes"), *Rating.choices], required=False)
-    space = forms.SlugField(required=False, max_length=64)
-    stage = forms.IntegerField(required=False, min_value=2, max_value=5)
-    version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
-    phase = forms.CharField(required=False, max_length=PHASE_MAX, strip=False)
-    reason = forms.CharField(required=False, max_length=64, strip=False)
-    record = forms.IntegerField(required=False, min_value=1, max_value=BIGINT_MAX)
-    start = MomentField(required=False, max_length=40)
-    end = MomentField(is_end=True, required=False, max_length=40)
-
-    FIELDS = {  # noqa: RUF012
-        "rating": "rating", "space": "space__slug", "stage": "stage", "version": "config_version",
-        "phase": "phase", "reason": "reason", "start": "created_at__gte", "end": "created_at__lt",
-    }  # fmt: skip
-
-    def select(self, team: Team) -> QuerySet[Vote]:
-        """Return the team's matching votes; none if the filters are invalid."""
-        found = Vote.objects.of(team).with_subject().with_question()
-        if not self.is_valid():
-            return found.none()
-        given = self.cleaned_data
-        found = found.filter(**{field: given[name] for name, field in self.FIELDS.items() if given[name]})
-        if given["stage"] or given["version"] or given["record"]:
-            found = found.with_context()
-        if given["record"]:
-            found = found.filter(assembly__payload__ledger__order__contains=[given["record"]])
-        return found
 
 
 @dataclass(frozen=True, slots=True)

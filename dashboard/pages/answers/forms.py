@@ -1,4 +1,4 @@
-"""The forms to ask questions and to vote."""
+"""The forms to ask questions, to vote, and to review."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -10,9 +10,12 @@ from contextopt.chat.models import MESSAGE_MAX
 from contextopt.limits import MODEL_MAX
 from contextopt.models import Team
 from dashboard.kit.filters import STAGES, space_choices
-from dashboard.kit.forms import InputForm, NotesField
+from dashboard.kit.forms import InputForm, NotesField, read_ticks
 from memory.feedback.inputs import OpinionIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX
+from memory.models import ReviewRules, Verdict
+from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.models import NOTE_MAX, VERDICTS_MAX
 
 WITHDRAW = "none"
 
@@ -63,3 +66,54 @@ class VoteForm(InputForm[OpinionIn]):
     @property
     def is_withdrawal(self) -> bool:
         return self.data.get("rating") == WITHDRAW
+
+
+class VerdictForm(InputForm[VerdictIn]):
+    """A verdict; related records are ticked in the table of the answer's context."""
+
+    input_type = VerdictIn
+    verdict = forms.ChoiceField(choices=Verdict.choices, error_messages={"required": "Choose a verdict."})
+    note = NotesField(required=False, max_length=NOTE_MAX)
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {**cleaned, "record_ids": self._ticks}
+
+    @property
+    def ticked(self) -> list[int]:
+        """The ticked records, to show them again if the verdict is refused."""
+        return read_ticks(self._ticks)
+
+    @property
+    def _ticks(self) -> list[str]:
+        data: Any = self.data
+        ticks: list[str] = data.getlist("record_ids")
+        return ticks[:1_000]
+
+
+class RulesForm(InputForm[RulesPatch]):
+    input_type = RulesPatch
+    takes_disliked = forms.BooleanField(required=False, label="All downvoted answers")
+    sample_percent = forms.FloatField(
+        label="Random sample of other assemblies (%)", min_value=0, max_value=100,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+    )  # fmt: skip
+    verdicts_wanted = forms.TypedChoiceField(
+        label="Verdicts per item",
+        choices=[(n, str(n)) for n in range(1, VERDICTS_MAX + 1)],
+        coerce=int,
+    )
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        given = dict(cleaned)
+        share = given.pop("sample_percent") / 100
+        return {**given, "sample_share": share}
+
+    @classmethod
+    def of(cls, rules: ReviewRules) -> "RulesForm":
+        return cls(
+            initial={
+                "takes_disliked": rules.takes_disliked,
+                "sample_percent": f"{rules.sample_share * 100:g}",
+                "verdicts_wanted": rules.verdicts_wanted,
+            }
+        )

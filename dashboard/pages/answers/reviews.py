@@ -20,6 +20,8 @@ from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import read_text, space_choices
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
+from dashboard.pages.answers.filters import QueueForm
+from dashboard.pages.answers.forms import RulesForm, VerdictForm
 from dashboard.pages.answers.items import (
     CONFIG_ADVICE,
     RECORD_ADVICE,
@@ -33,7 +35,6 @@ from dashboard.pages.answers.items import (
     skip,
     skipped_ids,
 )
-from dashboard.pages.answers.reviewforms import QueueForm, RulesForm, VerdictForm
 from dashboard.pages.questions.forms import read_ticked
 from dashboard.pages.questions.questions import add_proposal_of, search_records
 from memory.models import ItemState, ReviewItem, Verdict

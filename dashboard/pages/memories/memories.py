@@ -11,7 +11,8 @@ from contextopt.models import Role
 from dashboard.kit.access import TeamRequest, get_memory, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import Page, newest_page
-from dashboard.pages.memories.forms import MemoriesForm, MemoryEditForm, MemoryForm
+from dashboard.pages.memories.filters import MemoriesForm
+from dashboard.pages.memories.forms import MemoryEditForm, MemoryForm
 from memory.memories.memories import (
     access_memories,
     create_memory,

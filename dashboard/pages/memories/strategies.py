@@ -17,7 +17,8 @@ from dashboard.kit.access import TeamRequest, as_message, get_strategy, require_
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.memories.charts import TrustPoint, trust_figure
-from dashboard.pages.memories.forms import CompletionForm, PlanForm, StrategiesForm
+from dashboard.pages.memories.filters import PlanForm, StrategiesForm
+from dashboard.pages.memories.forms import CompletionForm
 from memory.memories.inputs import RetireIn
 from memory.strategies.hints import preview_hint
 from memory.strategies.reports import CompletionResult, complete_task

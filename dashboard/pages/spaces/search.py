@@ -8,7 +8,8 @@ from django.views.decorators.http import require_GET
 
 from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.pages import render_page
-from dashboard.pages.spaces.results import SearchForm, show_hits
+from dashboard.pages.spaces.filters import SearchForm
+from dashboard.pages.spaces.results import show_hits
 from memory.search.search import find
 
 
