@@ -109,8 +109,8 @@ class MomentField(forms.CharField):
     With `is_end`, a bare day stands for its end, so that the day is included.
     """
 
-    def __init__(self, *, is_end: bool = False, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, *, is_end: bool = False, label: str | None = None) -> None:
+        super().__init__(required=False, max_length=40, label=label)
         self.is_end = is_end
 
     def clean(self, value: Any) -> datetime | None:

@@ -46,8 +46,8 @@ class VotesForm(FilterForm):
     phase = forms.CharField(required=False, max_length=PHASE_MAX, strip=False)
     reason = forms.CharField(required=False, max_length=64, strip=False)
     record = forms.IntegerField(required=False, min_value=1, max_value=BIGINT_MAX)
-    start = MomentField(required=False, max_length=40)
-    end = MomentField(is_end=True, required=False, max_length=40)
+    start = MomentField()
+    end = MomentField(is_end=True)
 
     FIELDS = {  # noqa: RUF012
         "rating": "rating", "space": "space__slug", "stage": "stage", "version": "config_version",

@@ -47,8 +47,8 @@ HEADER = ("at", "actor", "action", "subject", "before", "after")
 class AuditForm(FilterForm):
     about = forms.ChoiceField(choices=ABOUT, required=False)
     actor = forms.CharField(required=False, max_length=ACTOR_MAX)
-    start = MomentField(required=False, max_length=40, label="From")
-    end = MomentField(is_end=True, required=False, max_length=40, label="To")
+    start = MomentField(label="From")
+    end = MomentField(is_end=True, label="To")
 
     def select(self, team: Team) -> QuerySet[AuditEvent]:
         """Return the matching events; none if the filters are invalid."""

@@ -66,7 +66,7 @@ class PreviewForm(FilterForm):
     budget = forms.ChoiceField(choices=BUDGETS, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False)
     share = forms.IntegerField(min_value=0, max_value=100, required=False, label="Share of its window")
-    as_of = MomentField(required=False, max_length=40, label="As of")
+    as_of = MomentField(label="As of")
 
     def to_request(self, space: Space) -> AssemblyIn:
         """Return the request; the form must be valid."""
@@ -93,8 +93,8 @@ class SearchForm(FilterForm):
     type = forms.CharField(max_length=limits.TYPE_MAX, required=False)
     source = forms.CharField(max_length=limits.SOURCE_MAX, required=False)
     tag = forms.CharField(max_length=limits.TAG_MAX, required=False)
-    start = MomentField(required=False, label="From")
-    end = MomentField(is_end=True, required=False, label="To")
+    start = MomentField(label="From")
+    end = MomentField(is_end=True, label="To")
     min_relevance = forms.DecimalField(min_value=0, max_value=1, required=False, label="Mark matches below")
 
     def __init__(self, data: Any, *, team: Team) -> None:

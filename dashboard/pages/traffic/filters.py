@@ -101,8 +101,8 @@ class PromptsForm(_Narrowed):
     context = forms.ChoiceField(choices=CONTEXTS, required=False)
     outcome = forms.ChoiceField(choices=OUTCOMES, required=False, label="Answer")
     cached = forms.ChoiceField(choices=CACHED, required=False, label="Cached")
-    start = MomentField(required=False, max_length=40, label="From")
-    end = MomentField(is_end=True, required=False, max_length=40, label="To")
+    start = MomentField(label="From")
+    end = MomentField(is_end=True, label="To")
 
     def __init__(self, data: Any, *, team: Team) -> None:
         super().__init__(data, team=team)
