@@ -275,3 +275,12 @@ def spread_labels(heights: list[float]) -> list[float]:
         moved[place] = min(moved[place], ceiling)
         ceiling = moved[place] - LABEL_HEIGHT
     return moved
+
+
+def name_ends(plot: Plot, x: Any, ends: Iterable[float], names: Iterable[str], *, top: float = 1.0) -> None:
+    """Write the names of lines at their ends, where they do not overlap; `top` is the highest value."""
+    heights = spread_labels([end / top for end in ends])
+    # The names take room from the axis, so that fewer days fit on a phone.
+    plot.update_xaxes(nticks=5)
+    notes = texts_at(x, [height * top for height in heights], names)
+    plot.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})

@@ -9,17 +9,15 @@ from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from dashboard.kit.charts.columns import Cells, Column, ColumnChart
 from dashboard.kit.charts.plots import (
     DASHES,
-    LABEL_MARGIN,
     Json,
     Plot,
     bar,
     bar_opacities,
     lay_out,
+    name_ends,
     plain,
     scatter,
-    spread_labels,
     stacked,
-    texts_at,
     wall_clock,
 )
 from dashboard.kit.formats import percent, whole
@@ -112,11 +110,8 @@ def share_figure(data: PhaseData) -> Plot:
         (rate for line in measured for point in line.points if (rate := point.rate) is not None), default=0
     )
     figure.update_yaxes(range=[min(0.0, lowest), 1.04])
-    heights = spread_labels([last_known([point.rate for point in line.points]) for line in measured])
-    notes = texts_at(data.moments[-1], heights, [line.name for line in measured])
-    # The names take room from the axis, so that fewer days fit on a phone.
-    figure.update_xaxes(nticks=5)
-    figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
+    ends = [last_known([point.rate for point in line.points]) for line in measured]
+    name_ends(figure, data.moments[-1], ends, [line.name for line in measured])
     return figure
 
 

@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from dashboard.kit.charts.columns import Cells
 from dashboard.kit.charts.plots import (
     DASHES,
-    LABEL_MARGIN,
     Json,
     Plot,
     lay_out,
+    name_ends,
     plain,
     point_symbols,
     scatter,
-    spread_labels,
-    texts_at,
 )
 from dashboard.kit.formats import percent, whole
 from dashboard.kit.proportions import Proportion
@@ -124,10 +122,8 @@ def _lines_figure(data: ChartData, lines: list[_Line], tick_format: str, hover_f
     traces = [_trace(data, line, dash) for line, dash in zip(measured, DASHES, strict=False)]
     figure = lay_out(data.series.period, traces, tick_format, hover_format)
     top = max((value for line in measured for value in line.values if value is not None), default=0.0) or 1.0
-    heights = spread_labels([last_known(line.values) / top for line in measured])
-    notes = texts_at(data.moments[-1], [height * top for height in heights], [line.name for line in measured])
-    figure.update_xaxes(nticks=5)
-    figure.update_layout(annotations=notes, margin={"r": LABEL_MARGIN})
+    ends = [last_known(line.values) for line in measured]
+    name_ends(figure, data.moments[-1], ends, [line.name for line in measured], top=top)
     return figure
 
 
