@@ -8,7 +8,6 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.agents.standing import attach_document, detach_document
-from contextopt.errors import Conflict
 from contextopt.lookups import find_one
 from contextopt.models import Repository, RepositoryFile, Role, StandingDocument
 from contextopt.repositories.graphs import load_graph, load_index
@@ -46,13 +45,11 @@ def document_attach(request: TeamRequest, repository_id: int) -> HttpResponse:
     form = StandingDocumentForm(request.POST, repository=found.name)
     if not form.is_valid():
         return _render(request, found, form, status=422)
-    try:
+    with form.refusals():
         attached = attach_document(team=request.team, data=form.value, actor=request.actor)
-    except Conflict as error:
-        form.add_error(None, str(error))
-        return _render(request, found, form, status=409)
-    messages.success(request, "Document attached." if attached.is_new else "Document replaced.")
-    return redirect("dashboard:repository", repository_id)
+        messages.success(request, "Document attached." if attached.is_new else "Document replaced.")
+        return redirect("dashboard:repository", repository_id)
+    return _render(request, found, form, status=409)
 
 
 @require_POST

@@ -6,7 +6,6 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from contextopt.errors import Conflict
 from contextopt.models import Role
 from dashboard.kit.access import TeamRequest, get_memory, require_role, team_page
 from dashboard.kit.pages import render_page
@@ -76,13 +75,11 @@ def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
         return _render(request, found, form, status=409)
     if not form.is_valid():
         return _render(request, found, form, status=422)
-    try:
+    with form.refusals():
         update_memory(memory=found, changes=form.value)
-    except Conflict as error:
-        form.add_error(None, str(error))
-        return _render(request, found, form, status=409)
-    messages.success(request, "Saved." if form.changed_data else "Nothing was changed.")
-    return _to_memory(found)
+        messages.success(request, "Saved." if form.changed_data else "Nothing was changed.")
+        return _to_memory(found)
+    return _render(request, found, form, status=409)
 
 
 @require_POST

@@ -79,15 +79,12 @@ def invitation_create(request: TeamRequest) -> HttpResponse:
     if not request.htmx:
         return refuse_secret(request)
     form = InvitationForm(request.POST, auto_id=InvitationForm.ids)
-    if not form.is_valid():
-        return render_settings(request, invitation_form=form)
-    try:
-        made, token = members.invite(team=request.team, data=form.value, actor=request.actor)
-    except Conflict as error:
-        form.add_error(None, str(error))
-        return render_settings(request, invitation_form=form)
-    link = request.build_absolute_uri(reverse("dashboard:invitation", args=[token]))
-    return render_settings(request, invited=made, link=link)
+    if form.is_valid():
+        with form.refusals():
+            made, token = members.invite(team=request.team, data=form.value, actor=request.actor)
+            link = request.build_absolute_uri(reverse("dashboard:invitation", args=[token]))
+            return render_settings(request, invited=made, link=link)
+    return render_settings(request, invitation_form=form)
 
 
 @require_POST

@@ -10,7 +10,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 from kombu.exceptions import OperationalError
 
-from contextopt.errors import Conflict, InvalidInput
+from contextopt.errors import Conflict
 from contextopt.inputs import read_digits
 from contextopt.lookups import find_one
 from contextopt.models import ApiKey, Invitation, Role, Space, Team
@@ -59,14 +59,11 @@ def key_create(request: TeamRequest) -> HttpResponse:
     if not request.htmx:
         return refuse_secret(request)
     form = LimitedKeyForm(request.POST, auto_id=LimitedKeyForm.ids)
-    if not form.is_valid():
-        return render_settings(request, key_form=form)
-    try:
-        key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-        return render_settings(request, key_form=form)
-    return render_settings(request, secret=secret, new_key=key)
+    if form.is_valid():
+        with form.refusals():
+            key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
+            return render_settings(request, secret=secret, new_key=key)
+    return render_settings(request, key_form=form)
 
 
 @require_POST

@@ -74,13 +74,11 @@ def record_edit(request: TeamRequest, slug: str, record_id: int) -> HttpResponse
         return _render(request, found, form, status=409)
     if not form.is_valid():
         return _render(request, found, form, status=422)
-    try:
+    with form.refusals():
         update_record(record=found, changes=form.value, actor=request.actor)
-    except Conflict as error:
-        form.add_error(None, str(error))
-        return _render(request, found, form, status=409)
-    messages.success(request, "Saved." if form.changed_data else "Nothing was changed.")
-    return _to_record(found)
+        messages.success(request, "Saved." if form.changed_data else "Nothing was changed.")
+        return _to_record(found)
+    return _render(request, found, form, status=409)
 
 
 @require_POST
