@@ -32,16 +32,6 @@ class Guide:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A record's text with all gaps filled."""
-
-    type: str
-    tags: tuple[str, ...]
-    title: str
-    notes: str
-
-
-@dataclass(frozen=True, slots=True)
 class Story:
     """A demo space: its name, guides, scenes and words.
 
@@ -70,7 +60,7 @@ def read_story(name: str) -> Story:
     return TypeAdapter(Story).validate_python(read_texts(name))
 
 
-def tell(story: Story, number: int, rng: random.Random) -> Told:
+def tell(story: Story, number: int, rng: random.Random) -> Scene:
     """Fill the next scene's gaps. Scenes take turns, so that every kind of record appears regularly."""
     scene = story.scenes[(number * 7) % len(story.scenes)]
     chosen = {gap: rng.choice(words) for gap, words in story.words.items()}
@@ -81,4 +71,4 @@ def tell(story: Story, number: int, rng: random.Random) -> Told:
         return GAP.sub(lambda found: chosen[found[1]], text)
 
     tags = tuple(dict.fromkeys(fill(tag) for tag in scene.tags))
-    return Told(scene.type, tags, fill(scene.title), fill(scene.notes))
+    return Scene(scene.type, tags, fill(scene.title), fill(scene.notes))
