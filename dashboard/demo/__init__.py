@@ -36,7 +36,6 @@ log = structlog.get_logger(__name__)
 
 STORIES = tuple(map(read_story, ("support", "engineering", "research")))
 CHAPTERS = (CONVERSATIONS, HANDOFFS, MEMORY, REPOSITORY, TIMELINE, PROOF)
-SOURCE = DEMO_ACTOR
 # Share of requests that ask a question.
 ASKED = 0.3
 # The settings are tightened after the first 1/TIGHTENED of the assemblies.
@@ -96,7 +95,7 @@ def load_demo(
         # Two loads for the same team wait for each other here.
         team.lock()
         if not demo_spaces(team):
-            rng = random.Random(SOURCE)  # noqa: S311 - the same demo every time
+            rng = random.Random(DEMO_ACTOR)  # noqa: S311 - the same demo every time
             spaces = [_fill_space(team, story, rng, now, actor) for story in STORIES]
             _assemble_all(spaces, rng, now, days, assemblies_a_day)
             stage = Stage(team, {space.slug: space for space in spaces}, now, rng)
@@ -160,7 +159,7 @@ def _dated_row(story: Story, number: int, rng: random.Random, now: datetime) -> 
         # Related records share a thread. Numbers count back from now, so positions run the other way.
         thread=told.tags[0],
         position=RECORD_DAYS * story.records_a_day - number,
-        source=SOURCE,
+        source=DEMO_ACTOR,
         external_id=f"{story.slug}-{number:04}",
         metadata={"demo": True},
     )
@@ -175,7 +174,7 @@ def _pinned_row(story: Story, index: int, now: datetime) -> RecordIn:
         tags=["guide"],
         notes=guide.notes,
         pinned=True,
-        source=SOURCE,
+        source=DEMO_ACTOR,
         external_id=f"{story.slug}-guide-{index + 1}",
         metadata={"demo": True},
     )
@@ -212,7 +211,7 @@ def _assemble_all(
         assemble_space(
             team_id=space.team_id,
             request=_request(space, moment, rng),
-            actor=SOURCE,
+            actor=DEMO_ACTOR,
             is_demo=True,
             created_at=moment,
         )
@@ -236,5 +235,5 @@ def _tighten(spaces: list[Space], moment: datetime) -> None:
     """Publish a second version of the settings, so that the two can be compared."""
     for space, story in zip(spaces, STORIES, strict=True):
         publish_settings(
-            space=space, created_by=SOURCE, note=story.second_note, at=moment, **story.second_settings
+            space=space, created_by=DEMO_ACTOR, note=story.second_note, at=moment, **story.second_settings
         )
