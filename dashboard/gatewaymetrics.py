@@ -7,7 +7,7 @@ import numpy as np
 from django.db import connection
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
+from dashboard.rollups.histograms import ASSEMBLY_MS, Floats
 
 # Each edge for Prometheus is twice the previous one. Stored histograms have this many steps per doubling.
 _STEPS = 6
@@ -81,7 +81,7 @@ def _read_totals() -> Totals:
     return {
         (mode, reason): (
             np.array([float(value) for value in sums]),
-            read_vectors([bytes(added)], ASSEMBLY_MS.size)[0],
+            ASSEMBLY_MS.read([bytes(added)])[0],
         )
         for mode, reason, *sums, added in rows
     }

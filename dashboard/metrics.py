@@ -29,7 +29,7 @@ from contextopt.people.keychecks import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
 from dashboard.gatewaymetrics import doubling_buckets, estimated_seconds, gateway_metrics
 from dashboard.health import Health, read_health
-from dashboard.rollups.histograms import ASSEMBLY_MS, read_vectors
+from dashboard.rollups.histograms import ASSEMBLY_MS
 from dashboard.rollups.measures import QUARTER, added_up, columns, measured
 from dashboard.rollups.sources import FRESH_ROWS
 
@@ -152,7 +152,7 @@ def _assembly_metrics(totals: list[dict[str, Any]]) -> Iterator[Metric]:
     )
     for row in totals:
         saved.add_metric([row["kind"]], row["tokens_saved"])
-        counts = read_vectors([row[ASSEMBLY_MS.name]], ASSEMBLY_MS.size)[0]
+        counts = ASSEMBLY_MS.read([row[ASSEMBLY_MS.name]])[0]
         seconds.add_metric([row["kind"]], doubling_buckets(counts), estimated_seconds(counts))
     yield saved
     yield seconds

@@ -37,6 +37,11 @@ class Histogram:
         low = self.edges[bucket - 1] if bucket else 0.0
         return low, self.edges[min(bucket, len(self.edges) - 1)]
 
+    def read(self, sent: Sequence[bytes]) -> Floats:
+        """Return n histograms, (n, size), from `vector_send`'s output: text takes ten times as long."""
+        numbers = b"".join(vector[VECTOR_HEAD:] for vector in sent)
+        return np.frombuffer(numbers, ">f4").reshape(len(sent), self.size).astype(np.float64)
+
     def percentile(self, counts: Sequence[float], share: float) -> float | None:
         """Return the value below which a share (0 to 1) of the counts lies, as if spread evenly in its
         bucket.
@@ -59,12 +64,6 @@ class Histogram:
         before = np.take_along_axis(upto, buckets, axis=1) - inside
         found: Floats = low + (high - low) * (ranks - before - 0.5) / inside
         return found
-
-
-def read_vectors(sent: Sequence[bytes], size: int) -> Floats:
-    """Return vectors of one size from `vector_send`'s output, (n, size): text takes ten times as long."""
-    numbers = b"".join(vector[VECTOR_HEAD:] for vector in sent)
-    return np.frombuffer(numbers, ">f4").reshape(len(sent), size).astype(np.float64)
 
 
 def _octaves(first: float, octaves: int, steps: int) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ from django.db.models import Q
 from contextopt.assemblies.placement.pricebook import EnteredPrice
 from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Period
-from dashboard.rollups.histograms import ASSEMBLY_MS, Floats, read_vectors
+from dashboard.rollups.histograms import ASSEMBLY_MS, Floats
 from dashboard.rollups.models import ModelPrice
 from dashboard.rollups.prices import PRICE_JOIN, PriceList, price_spans
 from dashboard.rollups.quarters import QUARTERS_NEEDED, join_quarters, within
@@ -232,5 +232,5 @@ def _traffic(row: _Row) -> Traffic:
 
 
 def _vector(sent: bytes) -> Floats | None:
-    counts = read_vectors([bytes(sent)], ASSEMBLY_MS.size)[0]
+    counts = ASSEMBLY_MS.read([bytes(sent)])[0]
     return counts if np.any(counts) else None

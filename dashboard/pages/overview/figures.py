@@ -14,7 +14,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from dashboard.kit.periods import Bucket, Period
-from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, read_vectors
+from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION
 from dashboard.rollups.prices import (
     DOLLARS,
     DOLLARS_ANEW,
@@ -327,7 +327,7 @@ def _fetch(query: str, wanted: FigureFilter, prices: PriceList, **values: object
 def _with_times(rows: Sequence[_Row]) -> list[_Row]:
     """Read the histograms of all rows at once: one by one they take as long as the query."""
     timed = [row.ms_counts for row in rows if row.ms_counts]
-    times = iter(ASSEMBLY_MS.percentiles(read_vectors(timed, ASSEMBLY_MS.size), TIME_SHARES).tolist())
+    times = iter(ASSEMBLY_MS.percentiles(ASSEMBLY_MS.read(timed), TIME_SHARES).tolist())
     return [row._replace(figures=_timed(row.figures, *next(times))) if row.ms_counts else row for row in rows]
 
 
