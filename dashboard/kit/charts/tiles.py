@@ -11,10 +11,13 @@ type Wish = Literal["lower", "higher", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of a figure; `mood` is "good", "bad" or "" if neither direction is better."""
+    """The change of a figure; `mood` is "good", "bad" or "" if neither direction is better.
 
-    arrow: str
-    amount: str
+    It is empty if there is nothing to compare with.
+    """
+
+    arrow: str = ""
+    amount: str = ""
     mood: str = ""
 
     @property
@@ -64,7 +67,7 @@ def unit(rate: float | None) -> str:
 def describe_growth(now: int, before: int, wish: Wish) -> Change:
     """Return the change of a sum relative to the period before, or the difference if the sign changed."""
     if not before:
-        return Change("", "")
+        return Change()
     if now * before < 0:
         return describe_change(now, before, wish, lambda d: " ".join(compact(d)).rstrip())
     return describe_change((now - before) / abs(before), 0.0, wish, percent)
@@ -75,7 +78,7 @@ def describe_change(
 ) -> Change:
     """Return the change of a figure, and whether it is for the better."""
     if now is None or before is None:
-        return Change("", "")
+        return Change()
     amount = say(abs(now - before))
     if not any(character in "123456789" for character in amount):
         return Change("", "no change")

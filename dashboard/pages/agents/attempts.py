@@ -14,7 +14,7 @@ from contextopt.agents.models import COMPARED_TOKENS
 from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
 from contextopt.models import Action, Attempt, AttemptState, Task
 from dashboard.kit.charts.shapes import Bar, Segment, saving_bar, stack_parts
-from dashboard.kit.charts.tiles import Change, Tile, points
+from dashboard.kit.charts.tiles import Change, Tile, points, unit
 from dashboard.kit.diffs import Run, colour_diff
 from dashboard.kit.formats import NONE, compact, decimals, percent, whole
 
@@ -132,14 +132,12 @@ def summarise(attempts: QuerySet[Attempt]) -> RetrySummary:
 def build_retry_tiles(found: RetrySummary) -> list[Tile]:
     total = found.total
     saved, magnitude = compact(total.saved_tokens) if total.full_tokens else (NONE, "")
-    share = points(total.rate)
-    none = Change("", "")
     each = decimals(total.attempts / found.tasks if found.tasks else None, 1)
     return [
-        Tile("saved", "Tokens saved", saved, magnitude, none, f"of {whole(total.full_tokens)} in full"),
-        Tile("share", "Share saved", share, "%" if total.rate is not None else "", none, "by sending diffs"),
-        Tile("attempts", "Retries", *compact(total.attempts), none, f"{each} per task"),
-        Tile("stopped", "Stopped", *compact(found.stopped), none, f"{whole(found.waiting)} waiting"),
+        Tile("saved", "Tokens saved", saved, magnitude, Change(), f"of {whole(total.full_tokens)} in full"),
+        Tile("share", "Share saved", points(total.rate), unit(total.rate), Change(), "by sending diffs"),
+        Tile("attempts", "Retries", *compact(total.attempts), Change(), f"{each} per task"),
+        Tile("stopped", "Stopped", *compact(found.stopped), Change(), f"{whole(found.waiting)} waiting"),
     ]  # fmt: skip
 
 

@@ -276,16 +276,18 @@ def build_handoff_tiles(status: TaskStatus) -> list[Tile]:
     before = sum(each.tokens_before for each in handed)
     after = sum(each.tokens_after for each in handed)
     rate = (before - after) / before if before else None
-    none = Change("", "")
     undecided = sum(len(each.undecided) for each in status.phases)
     tokens = sum(finding.tokens for finding in status.findings)
     critical = sum(len(each.critical) for each in handed)
     return [
-        Tile("findings", "Findings", whole(len(status.findings)), "", none, f"{whole(tokens)} tokens"),
-        Tile("handed", "Handed on", whole(after) if handed else "–", "", none, f"of {whole(before)} tokens"),
+        Tile("findings", "Findings", whole(len(status.findings)), "", Change(), f"{whole(tokens)} tokens"),
         Tile(
-            "share", "Share saved", points(rate), "%" if handed else "", none,
+            "handed", "Handed on", whole(after if handed else None), "", Change(),
+            f"of {whole(before)} tokens",
+        ),
+        Tile(
+            "share", "Share saved", points(rate), "%" if handed else "", Change(),
             "by briefs and critical findings",
         ),
-        Tile("critical", "Critical", whole(critical), "", none, f"open decisions: {whole(undecided)}"),
+        Tile("critical", "Critical", whole(critical), "", Change(), f"open decisions: {whole(undecided)}"),
     ]  # fmt: skip

@@ -95,7 +95,7 @@ def tiles_of(figures: BacktestFigures, costs: BacktestCosts) -> list[Tile]:
         ),
         Tile(
             "replayed", "Replayed", whole(figures.replayed), f"of {whole(figures.assemblies)}",
-            Change("", ""),
+            Change(),
             f"{whole(figures.not_replayable)} could not be replayed"
             if figures.not_replayable else "all of them",
             link="?show=skipped#rows" if figures.not_replayable else "",
@@ -105,10 +105,10 @@ def tiles_of(figures: BacktestFigures, costs: BacktestCosts) -> list[Tile]:
 
 def _cost_tile(costs: BacktestCosts) -> Tile:
     """Return what the prompts with a known conversation and price would cost after the provider's cache."""
-    label, unknown = "Input cost after the cache", Change("", "")
+    label = "Input cost after the cache"
     if not costs.priced:
         fact = "no context names a conversation" if not costs.prompts else "no price is known"
-        return Tile("cost", label, NONE, "", unknown, fact)
+        return Tile("cost", label, NONE, "", Change(), fact)
     return Tile(
         "cost", label, money(costs.after), "",
         _change(_millionths(costs.after - costs.before), percent(abs(costs.share or 0.0))),

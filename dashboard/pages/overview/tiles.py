@@ -151,7 +151,7 @@ def _recall_tile(now: Recall, before: Recall, link: str) -> Tile:
     if not now.questions:
         none = "no question set yet; make one from reviews"
         fact = "not evaluated under the active settings" if now.sets else none
-        return Tile("recall", "Recall on question sets", NONE, "", Change("", ""), fact, link=link)
+        return Tile("recall", "Recall on question sets", NONE, "", Change(), fact, link=link)
     few = "" if now.proportion.is_comparable else ", too few to compare"
     return Tile(
         "recall", "Recall on question sets", points(now.recall), unit(now.recall),
@@ -228,7 +228,7 @@ def month_tile(month: MonthProjection) -> Tile:
     so_far, letter = compact(month.so_far)
     worth = "" if month.dollars is None else f"priced part: about {money(month.dollars)}"
     return Tile(
-        "month", "Projected this month", *compact(month.projected), Change("", ""),
+        "month", "Projected this month", *compact(month.projected), Change(),
         f"tokens saved; {so_far} {letter}".rstrip() + " so far", more=worth,
     )  # fmt: skip
 

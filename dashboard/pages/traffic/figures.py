@@ -125,7 +125,7 @@ def _cached_fact(now: Traffic) -> str:
 
 def _cost_change(now: Traffic, before: Traffic) -> Change:
     if now.dollars is None or not before.dollars:
-        return Change("", "")
+        return Change()
     return describe_change(now.dollars / before.dollars - 1, 0.0, "none", percent)
 
 
