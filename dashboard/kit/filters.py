@@ -55,6 +55,14 @@ class FilterForm(forms.Form):
         given = {name: value for name, value in values.items() if value not in (None, "", False)}
         return urlencode({name: "on" if value is True else value for name, value in given.items()})
 
+    def lookups(self, *same: str, **others: str) -> dict[str, Any]:
+        """Return the values of the fields that are set, for `filter`: under the field's name or another.
+
+        The form must be valid.
+        """
+        names = {**dict(zip(same, same, strict=True)), **others}
+        return {lookup: value for lookup, name in names.items() if (value := self.cleaned_data.get(name))}
+
     def chips(self) -> list[Chip]:
         return [
             Chip(str(self[name].label), self._shown(name), self.query(**{name: None}))

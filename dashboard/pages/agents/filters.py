@@ -46,10 +46,9 @@ class _TaskFilters(TeamFilterForm):
         found = Task.objects.of(self.team)
         if not self.is_valid():
             return found.none()
-        given = self.cleaned_data
-        exact = {name: given.get(name) for name in ("repository", "phase", "state")}
-        found = found.filter(**{name: value for name, value in exact.items() if value})
-        return found.named(given["find"]) if given["find"] else found
+        found = found.filter(**self.lookups("repository", "phase", "state"))
+        find = self.cleaned_data["find"]
+        return found.named(find) if find else found
 
 
 class HandoffTasksForm(_TaskFilters):

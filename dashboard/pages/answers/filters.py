@@ -49,18 +49,15 @@ class VotesForm(FilterForm):
     start = MomentField()
     end = MomentField(is_end=True)
 
-    FIELDS = {  # noqa: RUF012
-        "rating": "rating", "space": "space__slug", "stage": "stage", "version": "config_version",
-        "phase": "phase", "reason": "reason", "start": "created_at__gte", "end": "created_at__lt",
-    }  # fmt: skip
-
     def select(self, team: Team) -> QuerySet[Vote]:
         """Return the team's matching votes; none if the filters are invalid."""
         found = Vote.objects.of(team).with_subject().with_question()
         if not self.is_valid():
             return found.none()
         given = self.cleaned_data
-        found = found.filter(**{field: given[name] for name, field in self.FIELDS.items() if given[name]})
+        same = ("rating", "stage", "phase", "reason")
+        others = {"space__slug": "space", "config_version": "version"}
+        found = found.filter(**self.lookups(*same, **others, created_at__gte="start", created_at__lt="end"))
         if given["stage"] or given["version"] or given["record"]:
             found = found.with_context()
         if given["record"]:
@@ -95,10 +92,7 @@ class QueueForm(FilterForm):
         given = self.cleaned_data
         if given["state"] != "all":
             found = found.filter(state=given["state"] or ItemState.OPEN)
-        if given["origin"]:
-            found = found.filter(origin=given["origin"])
-        if given["space"]:
-            found = found.filter(space__slug=given["space"])
+        found = found.filter(**self.lookups("origin", space__slug="space"))
         if given["whose"] == "mine":
             found = found.filter(assigned_to=user_id)
         return found.left_for(reviewer) if given["whose"] == "left" else found

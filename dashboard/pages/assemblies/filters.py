@@ -104,7 +104,7 @@ class AssembliesForm(SpaceFilterForm):
         elif given["kind"]:
             found = found.filter(kind=given["kind"])
         exact = ("phase", "model", "conversation")
-        found = found.filter(**{name: given[name] for name in exact if given[name]})
+        found = found.filter(**self.lookups(*exact, created_at__gte="start", created_at__lt="end"))
         if given["config"]:
             found = found.filter(config__in=self._config_ids())
         if given["stage"]:
@@ -112,10 +112,6 @@ class AssembliesForm(SpaceFilterForm):
         found = self._by_outcome(found)
         if given["source"]:
             found = found.filter(Exists(GatewayRequest.objects.filter(assembly=OuterRef("pk"))))
-        if given["start"]:
-            found = found.filter(created_at__gte=given["start"])
-        if given["end"]:
-            found = found.filter(created_at__lt=given["end"])
         return found.filter(pk__in=find_assemblies(self.team, given["find"])) if given["find"] else found
 
     def _by_outcome(self, found: AssemblyQuerySet) -> AssemblyQuerySet:

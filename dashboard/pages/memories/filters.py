@@ -40,12 +40,8 @@ class MemoriesForm(TeamFilterForm):
             found = found.filter(retired_at__isnull=given["show"] != "retired")
         if given["tag"]:
             found = found.filter(tags__contains=[given["tag"]])
-        exact = {
-            "memory_type": given["type"],
-            "trust_level": given["trust"],
-            "repository": given["repository"],
-        }
-        return found.filter(**{name: value for name, value in exact.items() if value}).defer("payload")
+        exact = self.lookups("repository", memory_type="type", trust_level="trust")
+        return found.filter(**exact).defer("payload")
 
     @property
     def searched(self) -> str:
@@ -105,4 +101,4 @@ class StrategiesForm(TeamFilterForm):
             found = found.filter(retired_at__isnull=given["state"] != "retired")
         if given["pattern"]:
             found = found.filter(tags__contains=[given["pattern"], STRATEGY])
-        return found.filter(repository=given["repository"]) if given["repository"] else found
+        return found.filter(**self.lookups("repository"))

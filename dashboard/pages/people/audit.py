@@ -58,8 +58,7 @@ class AuditForm(FilterForm):
         found = list_events(team, action=given["about"])
         if name := given["actor"].strip():
             found = found.filter(actor__in=[name, f"user:{name}", f"key:{name.removeprefix('key ')}"])
-        bounds = {"at__gte": given["start"], "at__lt": given["end"]}
-        return found.filter(**{name: value for name, value in bounds.items() if value})
+        return found.filter(**self.lookups(at__gte="start", at__lt="end"))
 
 
 @require_GET

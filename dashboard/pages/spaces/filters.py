@@ -40,8 +40,7 @@ class RecordsForm(FilterForm):
             found = found.filter(pinned=True)
         if given["tag"]:
             found = found.filter(tags__contains=[given["tag"]])
-        exact = {name: given[name] for name in ("type", "source") if given[name]}
-        return found.filter(**exact)
+        return found.filter(**self.lookups("type", "source"))
 
 
 class PreviewForm(FilterForm):

@@ -120,8 +120,7 @@ class PromptsForm(_Narrowed):
             return rows.none()
         given = self.cleaned_data
         same, figures = self._dimensions(), self._holds()
-        bounds = {"created_at__gte": given["start"], "created_at__lt": given["end"]}
-        rows = rows.filter(**{name: value for name, value in bounds.items() if value})
+        rows = rows.filter(**self.lookups(created_at__gte="start", created_at__lt="end"))
         rows = rows.filter(**{_COLUMNS.get(name, name): value for name, value in same.items()})
         for name in figures:
             rows = rows.filter(CONDITIONS[name])
