@@ -1,7 +1,9 @@
-"""Formats numbers and reasons for pages."""
+"""Formats numbers, settings and reasons for pages."""
 
 import math
 from decimal import Decimal
+
+from contextopt.spaces.configs import ALL_ALLOWED
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "–"
@@ -52,6 +54,15 @@ SETTING_LABELS = {
 
 def setting_label(name: str) -> str:
     return SETTING_LABELS.get(name, name.replace("_", " ").capitalize())
+
+
+def setting_words(value: object, name: str = "") -> str:
+    """Return a setting as text: a dash for None, or "all" for settings where None means that."""
+    if value is None and name in ALL_ALLOWED:
+        return "all"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return whole(value) if isinstance(value, int) else NONE if value is None else str(value)
 
 
 def reason_words(reason: str) -> str:

@@ -10,7 +10,6 @@ from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from contextopt.spaces.configs import ALL_ALLOWED
 from dashboard.kit import formats
 from dashboard.kit.charts.plots import Json, share_lists
 from dashboard.kit.markdown import render_markdown
@@ -25,6 +24,7 @@ register.filter("percentage", formats.percentage)
 register.filter("decimals", formats.decimals)
 register.filter("milliseconds", formats.milliseconds)
 register.filter("setting_label", formats.setting_label)
+register.filter("setting_words", formats.setting_words)
 register.filter("reason_words", formats.reason_words)
 register.filter("code_words", formats.code_words)
 register.filter("actor_words", formats.actor_words)
@@ -69,16 +69,6 @@ def coloured_cost(saved: int) -> str:
     return (
         format_html('<span class="{}">{}</span>', "good" if saved > 0 else "bad", words) if saved else words
     )
-
-
-@register.filter
-def setting_words(value: object, name: str = "") -> str:
-    """Return a setting as text: a dash for None, or "all" for settings where None means that."""
-    if value is None and name in ALL_ALLOWED:
-        return "all"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return formats.whole(value) if isinstance(value, int) else formats.NONE if value is None else str(value)
 
 
 @register.filter

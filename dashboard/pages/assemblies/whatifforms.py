@@ -23,10 +23,9 @@ from contextopt.engine.prompts.config import (
 )
 from contextopt.spaces.configs import ALL_ALLOWED, BUDGET_MODE_CHOICES, RECORD_ORDER_CHOICES
 from contextopt.spaces.inputs import SettingsIn
-from dashboard.kit.formats import setting_label
+from dashboard.kit.formats import setting_label, setting_words
 from dashboard.kit.forms import InputForm
 from dashboard.pages.spaces.forms import ALL
-from dashboard.templatetags.figures import setting_words
 
 
 def _weight(high: Decimal | int = 10, low: Decimal | int = 0) -> forms.DecimalField:
@@ -107,8 +106,8 @@ class WhatIfForm(InputForm[SettingsIn]):
         return [
             ChangedSetting(
                 setting_label(name),
-                str(setting_words(self.initial[name], name)),
-                str(setting_words(self.cleaned_data[name], name)),
+                setting_words(self.initial[name], name),
+                setting_words(self.cleaned_data[name], name),
                 self.query(without=name),
             )
             for name in self.changed_data

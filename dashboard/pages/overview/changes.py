@@ -12,10 +12,9 @@ from django.utils.text import Truncator
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import AuditEvent, Space, Team
 from contextopt.spaces.configs import SETTINGS
-from dashboard.kit.formats import setting_label
+from dashboard.kit.formats import setting_label, setting_words
 from dashboard.kit.periods import Period
 from dashboard.rollups.sources import FigureFilter
-from dashboard.templatetags.figures import setting_words
 
 CHANGES_SHOWN = 8
 DETAILS_SHOWN = 3
