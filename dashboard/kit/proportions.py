@@ -44,6 +44,10 @@ class Proportion:
     def is_comparable(self) -> bool:
         return self.count >= COMPARABLE
 
+    def rate_to_compare(self, other: "Proportion") -> float | None:
+        """Return the share if both have enough votes for a comparison."""
+        return self.rate if self.is_comparable and other.is_comparable else None
+
     def is_below(self, other: "Proportion") -> bool:
         """Tell whether this share is lower than the other by more than chance, at 95 % and with enough votes.
 

@@ -89,14 +89,12 @@ def _space_card(found: Compared, places: Places, changes: Sequence[PeriodChange]
 def _agent_card(found: Compared, places: Places) -> SavingCard:
     now, before = found.quality, found.quality_before
     tiles = [_saved_tile("agents", "Tokens saved, agents", found, AGENT_KINDS, places)]
-    if now.completed.count:
-        tiles.append(
-            _ended_tile("completed", "Tasks completed", now.completed, before.completed, places.tasks)
-        )
-    if now.retried.count:
-        tiles.append(
-            _ended_tile("retried", "Completed after a retry", now.retried, before.retried, places.tasks)
-        )
+    for slug, label, ended, earlier in (
+        ("completed", "Tasks completed", now.completed, before.completed),
+        ("retried", "Completed after a retry", now.retried, before.retried),
+    ):
+        if ended.count:
+            tiles.append(_ended_tile(slug, label, ended, earlier, places.tasks))
     return SavingCard("agents", "Agents", tuple(tiles))
 
 
@@ -120,10 +118,9 @@ def _liked_tile(now: Feedback, before: Feedback | None, link: str) -> Tile:
     liked, earlier = now.total, before.total if before else NO_VOTES
     few = "" if liked.is_comparable or not liked.count else ", too few to compare"
     margin = f", ± {whole(liked.margin * 100)} pt" if liked.is_comparable else ""
-    compared = earlier.rate if liked.is_comparable and earlier.is_comparable else None
     return Tile(
         "liked", "Upvoted answers", points(liked.rate), unit(liked.rate),
-        describe_change(liked.rate, compared, "higher", in_points),
+        describe_change(liked.rate, earlier.rate_to_compare(liked), "higher", in_points),
         f"of {plural(liked.count, 'vote')}{margin}{few}",
         link=link if liked.hits < liked.count else "", is_worse=liked.is_below(earlier),
     )  # fmt: skip
@@ -137,10 +134,7 @@ def _faults_tile(found: Compared, link: str) -> list[Tile]:
     return [
         Tile(
             "faults", "Context at fault", whole(now.hits), f"of {whole(now.count)}",
-            describe_change(
-                now.rate, before.rate if now.is_comparable and before.is_comparable else None,
-                "lower", in_points,
-            ),
+            describe_change(now.rate, before.rate_to_compare(now), "lower", in_points),
             "verdicts: missing, cut or wrong", link=link, is_worse=before.is_below(now),
         )
     ]  # fmt: skip
@@ -162,10 +156,9 @@ def _recall_tile(now: Recall, before: Recall, link: str) -> Tile:
 
 
 def _ended_tile(slug: str, label: str, now: Proportion, before: Proportion, link: str) -> Tile:
-    is_comparable = now.is_comparable and before.is_comparable
     return Tile(
         slug, label, whole(now.hits), f"of {whole(now.count)}",
-        describe_change(now.rate, before.rate if is_comparable else None, "higher", in_points),
+        describe_change(now.rate, before.rate_to_compare(now), "higher", in_points),
         "ended tasks of this period", link=link, is_worse=now.is_below(before),
     )  # fmt: skip
 
