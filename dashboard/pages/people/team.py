@@ -70,7 +70,7 @@ def key_create(request: TeamRequest) -> HttpResponse:
 @team_page
 def key_rotate(request: TeamRequest, key_id: int) -> HttpResponse:
     """Create a key in place of another. Only this one response contains its secret."""
-    found = find_key(request, key_id)
+    found = get_key(request, key_id)
     require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request)
@@ -85,7 +85,7 @@ def key_rotate(request: TeamRequest, key_id: int) -> HttpResponse:
 
 
 @as_404()
-def find_key(request: TeamRequest, key_id: int) -> ApiKey:
+def get_key(request: TeamRequest, key_id: int) -> ApiKey:
     return find_one(ApiKey.objects.filter(team=request.team, pk=key_id), f"key {key_id}")
 
 
@@ -101,7 +101,7 @@ def refuse_secret(request: TeamRequest, page: str = "dashboard:settings") -> Htt
 @require_POST
 @team_page
 def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
-    found = find_key(request, key_id)
+    found = get_key(request, key_id)
     require_role(request, Role.ADMIN)
     revoke_key(key=found, actor=request.actor)
     messages.success(request, f"Key “{found.name}” revoked.")
