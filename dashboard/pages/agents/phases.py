@@ -17,7 +17,7 @@ from contextopt.models import Assembly, Kind, PhaseProfile, Role
 from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
 from dashboard.kit.charts.columns import make_table, stream_columns
 from dashboard.kit.charts.panels import ChartPanel
-from dashboard.kit.charts.shapes import Bar, saving_bar
+from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import newest_page
 from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows, columns_of
@@ -64,8 +64,11 @@ def phases(request: TeamRequest) -> HttpResponse:
         "rows": phase_rows(stored, series.by_phase),
         "offered": _offered(form, series, before),
         "page": page,
-        "filterings": [(row, _bar(row)) for row in page.rows],
-        "has_any": bool(series.total.filterings) or _has_any(request),
+        "filterings": [
+            (row, saving_bar(before=row.tokens_before or 0, after=row.tokens_after)) for row in page.rows
+        ],
+        "has_any": bool(series.total.filterings)
+        or Assembly.objects.of(request.team).filter(kind=Kind.PHASE).exists(),
     }
     return render_page(request, TEMPLATE, context, partials=("phases", "filterings"), query=form.query())
 
@@ -76,14 +79,6 @@ def _offered(form: PhasesForm, *measured: PhaseSeries) -> list[tuple[str, str]]:
     found = {phase for series in measured for phase in series.by_phase} | {chosen}
     own = sorted(found - {OTHERS, *DEFAULT_PROFILES})
     return [(name, name) for name in (*DEFAULT_PROFILES, *own)]
-
-
-def _has_any(request: TeamRequest) -> bool:
-    return Assembly.objects.of(request.team).filter(kind=Kind.PHASE).exists()
-
-
-def _bar(row: Assembly) -> Bar:
-    return saving_bar(before=row.tokens_before or 0, after=row.tokens_after)
 
 
 def _rows(form: PhasesForm) -> PhaseRows:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, BinaryIO
 
 from django.contrib import messages
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -130,7 +130,8 @@ def _render_set(
     last = last_evaluation(found, key)
     running = next((each for each in evaluations if each.is_running and each.settings_key == key), None)
     shown = _named(evaluations, request.GET.get("evaluation", "")) or last or _newest(evaluations)
-    page = newest_page(_questions(found), "created_at", request.GET.get("before", ""))
+    questions = found.questions.annotate(expects=Count("expected"))
+    page = newest_page(questions, "created_at", request.GET.get("before", ""))
     context = {
         "set": found,
         "size": found.questions.count(),
@@ -150,10 +151,6 @@ def _render_set(
         and not reaches(shown.recall, found.min_recall),
     }
     return render_page(request, TEMPLATE, context, partials=("evaluation", "calibration"), status=status)
-
-
-def _questions(found: QuestionSet) -> QuerySet[Question]:
-    return found.questions.annotate(expects=Count("expected"))
 
 
 def _named(evaluations: list[Evaluation], wanted: str) -> Evaluation | None:
