@@ -55,11 +55,11 @@ class MemoriesForm(TeamFilterForm):
     def found(self) -> list[Memory]:
         """Return the best memories for the search text, best first, under the same filters."""
         given = self.cleaned_data
-        conditions = (("trust_level", given["trust"]), ("repository", given["repository"]))
+        conditions = self.lookups("repository", trust_level="trust")
         filters = SearchFilters(
             types=(given["type"],) if given["type"] else None,
             tags=(given["tag"],) if given["tag"] else None,
-            conditions=tuple((name, (value,)) for name, value in conditions if value),
+            conditions=tuple((name, (value,)) for name, value in conditions.items()),
         )
         hits = search(
             SEARCHABLE, self.team.pk, prepare_query(self.searched), filters=filters, limit=FOUND_MAX
