@@ -14,6 +14,8 @@ def main() -> None:
     from config.embedded.preparation import prepare_for
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    # Under umask 000, others could change logs, and the scripts that pages load.
+    os.umask(os.umask(0o077) | 0o002)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that is not UTF-8 gets escapes for what it lacks, as on standard error.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -210,6 +210,8 @@ def _only_installer() -> Iterator[None]:
 if __name__ == "__main__":
     if sys.argv[1:] not in [[group] for group in (*GROUPS, "browser")]:
         sys.exit(f"usage: python config/environment.py {'|'.join((*GROUPS, 'browser'))}")
+    # Under umask 000, others could change the packages that every command runs.
+    os.umask(os.umask(0o077) | 0o002)
     try:
         main(sys.argv[1])
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ import pytest
 
 from config.embedded import preparation
 from config.embedded.errors import SetupError
-from tests.commands import manage
+from tests.commands import manage, shell_environment
 
 INTERRUPTED = "raise KeyboardInterrupt\n"
 
@@ -41,3 +41,11 @@ def test_a_server_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_checks_run_under_a_locale_that_is_not_utf8() -> None:
     done = manage("check", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", LC_ALL="C")
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.django_db
+def test_others_may_not_write_what_a_command_makes(tmp_path: Path) -> None:
+    makes = f"from pathlib import Path; Path({str(tmp_path / 'made')!r}).touch()"
+    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", makes]
+    subprocess.run(command, env=shell_environment(), umask=0, check=True)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o664
