@@ -86,9 +86,16 @@ class LogFile:
             return []
 
     def _rotate(self) -> None:
-        """Copy and truncate: the child keeps its descriptor, which was opened for appending."""
+        """Copy and truncate: the child keeps its descriptor, which was opened for appending.
+
+        If there is no room for the copy, drop the lines: the log must not fill the disk any further.
+        """
         if self.position > MAX_LOG_BYTES:
-            self.path.with_suffix(".log.1").write_bytes(self.path.read_bytes())
+            older = self.path.with_suffix(".log.1")
+            try:
+                older.write_bytes(self.path.read_bytes())
+            except OSError:
+                older.unlink(missing_ok=True)
             os.truncate(self.path, 0)
             self.position = 0
 

@@ -1,5 +1,6 @@
 """Serve everything from one command: database, web, gateway, worker and schedule."""
 
+import contextlib
 import fcntl
 import hashlib
 import http.client
@@ -15,7 +16,7 @@ from typing import IO
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.db import connections, transaction
 from django.db.models import Q
 
@@ -91,12 +92,17 @@ class Command(BaseCommand):
         self._say("Stopped.")
 
     def _say(self, text: str) -> None:
-        self.stdout.write(text)
-        self.stdout.flush()
+        write_now(self.stdout, text)
 
     def _warn(self, text: str) -> None:
-        self.stderr.write(text)
-        self.stderr.flush()
+        write_now(self.stderr, text)
+
+
+def write_now(stream: OutputWrapper, text: str) -> None:
+    """Write a line. Serving goes on if it is lost, because the disk is full or the reader went away."""
+    with contextlib.suppress(OSError):
+        stream.write(text)
+        stream.flush()
 
 
 class Announcer:

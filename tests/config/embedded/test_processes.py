@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from config.embedded import processes
 from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR
 from config.embedded.processes import LogFile, check_port, restart_delay_seconds
@@ -157,3 +158,16 @@ def test_a_log_may_be_emptied_or_deleted(tmp_path: Path) -> None:
     assert (log.new_errors(), log.tail()) == ([], [])
     log.path.write_text("OSError: c\n")
     assert log.new_errors() == ["OSError: c"]
+
+
+def test_a_log_without_room_for_its_copy_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "MAX_LOG_BYTES", 1_000)
+    log, older = LogFile(tmp_path / "web.log"), tmp_path / "web.log.1"
+    log.start()
+    older.symlink_to("/dev/full")
+    log.path.write_bytes(b"x" * 1_000 + b"\nValueError: a\n")
+    assert log.new_errors() == ["ValueError: a"]
+    assert (log.path.read_bytes(), older.is_symlink()) == (b"", False)
+    log.path.write_bytes(b"x" * 1_000 + b"\nKeyError: b\n")
+    assert log.new_errors() == ["KeyError: b"]
+    assert older.stat().st_size > 1_000
