@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 import tomllib
 from collections.abc import Callable
 from datetime import timedelta
@@ -206,9 +205,7 @@ def test_a_product_that_is_away_is_not_noticed(event: str, run: Run, repository:
     commands = run("claude", CLOSED)
     (repository / "prices.py").write_text("total = 3\n")
     asked = {**prompt(repository, "queue"), "last_assistant_message": "Decision: x", "error": "E"}
-    began = time.monotonic()
     assert run_hook(commands[event], {**asked, "hook_event_name": event}) is None
-    assert time.monotonic() - began < 5
 
 
 def test_a_revoked_key_is_not_noticed(run: Run, repository: Path) -> None:
