@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from typing import Any, NoReturn
 
 # Up to this size, count the marks in strings too at first: few texts then exceed the limit.
@@ -26,16 +27,29 @@ class DuplicateKey(ValueError):
         self.key = key
 
 
+class TooManyDigits(ValueError):
+    """A whole number is longer than Python reads."""
+
+    def __init__(self) -> None:
+        super().__init__(f"has a number with more than {sys.get_int_max_str_digits():,} digits")
+
+
 def read_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
         DuplicateKey: an object has a key twice.
         NotFinite: a number is NaN or infinite.
+        TooManyDigits: a whole number is too long.
         ValueError: it is not JSON.
         RecursionError: it is nested too deep.
     """
-    return _DECODER.decode(text)
+    try:
+        return _DECODER.decode(text)
+    except (json.JSONDecodeError, DuplicateKey, NotFinite):
+        raise
+    except ValueError:
+        raise TooManyDigits from None
 
 
 def has_more_values(body: bytes, most: int) -> bool:

@@ -13,7 +13,7 @@ from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems
 from contextopt.management.base import ReportingCommand
 from contextopt.spaces.importing import check_input, open_input
-from contextopt.strictjson import DuplicateKey, read_json
+from contextopt.strictjson import read_json
 
 # Room for two versions of every text; a character takes at most six bytes, when escaped.
 DOCUMENT_BYTES_MAX = 12 * CONTEXT_CHARS_MAX
@@ -80,9 +80,6 @@ def _parse(content: bytes) -> object:
         fault = f"is not JSON: {error.msg} at line {error.lineno}, character {error.colno}"
     except RecursionError:
         fault = "is nested too deep"
-    except DuplicateKey as error:
-        fault = str(error)
     except ValueError as error:
-        # Python reads no numbers of more than 4,300 digits.
-        fault = str(error).split(";")[0]
+        fault = str(error)
     raise InvalidInput.of(FILE, fault)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from contextopt.spaces.importing.lines import LINE_MAX_BYTES, Lines, decode
 from contextopt.spaces.importing.rows import Found, RawRow, Rejection
-from contextopt.strictjson import DuplicateKey, read_json
+from contextopt.strictjson import read_json
 
 
 def read_jsonl(lines: Lines, file: str) -> Iterator[Found]:
@@ -87,10 +87,8 @@ def _read_line(line: bytes, number: int, file: str) -> Found:
     except json.JSONDecodeError as error:
         # The error's own line number is always 1.
         return Rejection(number, "row", f"is not JSON: {error.msg} at character {error.colno}", file)
-    except DuplicateKey as error:
-        return Rejection(number, "row", str(error), file)
     except ValueError as error:
-        return Rejection(number, "row", str(error).split(";")[0], file)
+        return Rejection(number, "row", str(error), file)
     if not isinstance(value, dict):
         return Rejection(number, "row", "must be a JSON object", file)
     return RawRow(number, value, len(line), file)
