@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.db import transaction
 
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
 from contextopt.models import Scope
@@ -33,17 +34,17 @@ class Command(ReportingCommand):
             KeyIn, {name: options[name] for name in OPTIONS}, {"name": "NAME", "spaces": "--space"}
         )
         team = team_of(options)
-        key, secret = create_key(team=team, data=asked, actor=ACTOR)
-        if options["json"]:
-            self.print_json(
-                {"key": secret, "id": key.pk, "name": key.name, "scope": key.scope, "team": team.slug}
+        # A key that could not be shown is not kept.
+        with transaction.atomic():
+            key, secret = create_key(team=team, data=asked, actor=ACTOR)
+            # Only the key goes to standard output, so that a shell can take it:
+            # KEY=$(manage.py create_api_key ci).
+            shown = {"key": secret, "id": key.pk, "name": key.name, "scope": key.scope, "team": team.slug}
+            self.print_answer(options, shown, secret)
+            self.stdout.flush()
+        if not options["json"]:
+            self.stderr.write(
+                f"A key named {key.name!r} for team {team.slug!r} with scope {key.scope}. Copy it now; you "
+                "won't see it again."
             )
-            return DONE
-        # Print only the key on standard output, so that a shell can take it: KEY=$(manage.py create_api_key
-        # ci).
-        self.stdout.write(secret)
-        self.stderr.write(
-            f"A key named {key.name!r} for team {team.slug!r} with scope {key.scope}. Copy it now; you "
-            "won't see it again."
-        )
         return DONE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contextopt.models import Space
+from contextopt.models import ApiKey, Space
 from tests.commands import Run, manage
 from tests.gitrepos import make_git
 
@@ -59,3 +59,10 @@ def test_a_full_disk_is_named_in_one_line() -> None:
         done = manage("import_records", "shell", "-", stdin=b'{"title": "A"}\n', stdout=full)
     assert done.returncode == 2
     assert done.stderr == b"CommandError: writing failed: No space left on device\n"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_key_that_cannot_be_shown_is_not_kept() -> None:
+    with Path("/dev/full").open("wb") as full:
+        assert manage("create_api_key", "ci", stdout=full).returncode == 2
+    assert not ApiKey.objects.exists()
