@@ -27,6 +27,7 @@ class Command(ReportingCommand):
         "Shows every change and asks before it writes. The agent then gets a context with each prompt, and "
         "its decisions are remembered."
     )
+    is_connected = False
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("target", metavar="TOOL", choices=sorted(TOOLS), help=", ".join(sorted(TOOLS)))
@@ -59,6 +60,11 @@ class Command(ReportingCommand):
             return REJECTED
         return self._connect(plan, options)
 
+    def how_far(self) -> str:
+        if not self.is_connected:
+            return super().how_far()
+        return "Interrupted. The tool is connected. Import the missing commits with import_git."
+
     def _show(self, plan: Plan) -> None:
         for change in plan.changes:
             self.stderr.write(change.diff().rstrip("\n") or f"{change.path}: no change")
@@ -76,6 +82,7 @@ class Command(ReportingCommand):
 
     def _connect(self, plan: Plan, options: Mapping[str, Any]) -> int:
         key, space = make_connection(plan, team=team_of(options), actor=ACTOR)
+        self.is_connected = True
         report = self._import(plan, space, options)
         if options["json"]:
             answer = {**plan_json(plan), "written": True, "key_id": key.pk}

@@ -1,5 +1,6 @@
 import json
 import stat
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,40 @@ def test_the_space_is_filled_with_the_commits(
     }
     # A space with records is left as it is.
     assert connect("cursor", repository, capsys, "--yes", "--space", "my-shop")["imported"] == 0
+
+
+class Terminal:
+    """A person who gives these answers and then presses Ctrl-C."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = iter(answers)
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        for answer in self.answers:
+            return answer
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [([], "Interrupted; nothing was changed."), (["y\n"], "Interrupted. The tool is connected. Import the ")],
+)
+def test_an_interrupted_command_says_whether_it_connected(
+    repository: Path,
+    team: Team,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answers: list[str],
+    told: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(*answers))
+    with pytest.raises(SystemExit, match="130"):
+        call_command("connect", "claude", "--repository", str(repository))
+    assert told in capsys.readouterr().err
+    assert ApiKey.objects.exists() is bool(answers)
 
 
 def test_a_folder_of_any_name_is_connected(tmp_path: Path, home: Path, team: Team) -> None:
