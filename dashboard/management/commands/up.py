@@ -31,6 +31,8 @@ from contextopt.models import Membership, Record, Role, Team, User
 
 ADMIN_NAME = "admin"
 PATIENCE_SECONDS = 60.0
+# A web process accepts this many connections beside those of open pages.
+REQUESTS_AT_ONCE = 400
 DATABASE_CHECK_SECONDS = 1.0
 DATABASE_ASK_SECONDS = 2.0
 # A server that does not answer this many times in a row is considered to hang.
@@ -214,7 +216,7 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "granian", "config.asgi:application", "--interface", "asginl"),
         *("--host", host, "--port", str(port), "--workers", str(web_workers)),
-        "--no-ws",
+        *("--no-ws", "--backpressure", str(settings.EVENT_STREAMS + REQUESTS_AT_ONCE)),
         *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
     )
 

@@ -26,7 +26,7 @@ from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
-from dashboard.management.commands.up import Announcer, has_gateway, workers, write_now
+from dashboard.management.commands.up import Announcer, has_gateway, web_command, workers, write_now
 from tests.processes import free_port
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
@@ -227,6 +227,12 @@ def test_what_waits_for_a_model_has_a_worker_of_its_own(
     settings.LLM_BASE_URL = endpoint
     commands = {program.name: list(program.command) for program in workers()}
     assert {name: line[line.index("--queues") + 1] for name, line in commands.items()} == expected
+
+
+def test_open_pages_leave_room_for_requests(settings: Any) -> None:
+    settings.EVENT_STREAMS = 2_000
+    command = web_command("127.0.0.1", 8000, web_workers=8)
+    assert int(command[command.index("--backpressure") + 1]) >= 2_100
 
 
 @pytest.fixture
