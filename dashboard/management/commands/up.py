@@ -27,6 +27,7 @@ from config.embedded.locks import open_lock, try_lock
 from config.embedded.place import Location
 from config.embedded.processes import Program, Supervisor, check_port, end_leftovers
 from contextopt.chat import endpoint
+from contextopt.management.base import WRITE_FAULTS
 from contextopt.models import Membership, Record, Role, Team, User
 
 ADMIN_NAME = "admin"
@@ -69,6 +70,10 @@ class Command(BaseCommand):
                 self._serve(host, port, to_run)
         except SetupError as error:
             raise CommandError(str(error), returncode=2) from error
+        except OSError as error:
+            if error.errno not in WRITE_FAULTS:
+                raise
+            raise CommandError(f"writing failed: {error.strerror}", returncode=2) from error
 
     def _welcome(self) -> None:
         """Tell a newcomer the admin's password, once, and how to load example data."""
@@ -198,9 +203,12 @@ def take_place() -> IO[bytes]:
             f"Contextopt is already running from this checkout (process {Path(handle.name).read_text()}). "
             f"Stop it with Ctrl-C first. Commands and tests work while it runs."
         )
-    handle.truncate(0)
-    handle.write(str(os.getpid()).encode())
-    handle.flush()
+    try:
+        handle.truncate(0)
+        os.write(handle.fileno(), str(os.getpid()).encode())
+    except OSError:
+        handle.close()
+        raise
     return handle
 
 

@@ -5,6 +5,7 @@ import http.client
 import io
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ from typing import Any
 
 import psutil
 import pytest
+from django.core.management import CommandError, call_command
 from django.core.management.base import OutputWrapper
 from pytest_django.live_server_helper import LiveServer
 
@@ -204,6 +206,18 @@ def _kill_database_and_web(up: Up) -> None:
     database.kill()
     assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
     assert wait_for(lambda: "server died" in up.printed()), up.printed()
+
+
+def test_a_full_disk_at_the_start_is_named(settings: Any, tmp_path: Path) -> None:
+    settings.VAR_DIR = tmp_path
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(CommandError, match="writing failed: File too large") as failure:
+            call_command("up")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert failure.value.returncode == 2
 
 
 def test_serving_goes_on_without_room_or_reader_for_its_output() -> None:
