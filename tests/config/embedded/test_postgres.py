@@ -67,11 +67,14 @@ def temporary_checkouts() -> Iterator[Callable[[str], Path]]:
 
 
 def lingerers(checkout: Path) -> list[psutil.Process]:
-    """Return the processes that would stop the server later. One that has just begun makes files in `var`."""
+    """Return the processes that would stop a server below it later. One that has just begun makes files in
+    `var`.
+    """
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.cmdline()[-2:] == ["config.embedded.lingering", str(checkout)]:
+            *_, module, base_dir = ("", "", *process.cmdline())
+            if module == "config.embedded.lingering" and Path(base_dir).is_relative_to(checkout):
                 found.append(process)
     return found
 
