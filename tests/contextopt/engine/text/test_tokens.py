@@ -46,7 +46,7 @@ def test_long_prose_is_counted_exactly() -> None:
 
 PARTS = (
     "word", "Word", " ", "  ", "\t", "\n", "\r", "\n\n", "\x1c", "\x85", "\u2028", "\u3000", "\xa0", "/",
-    "//", "> ", "- ", "'", "'ll", ".", "(", "#", "9", "1234", "\u6f22", "\u0301",
+    "//", "> ", "- ", "'", "'ll", ".", "(", "#", "9", "1234", "\u6f22", "\u0301", "a1", "1a", "'\u017f", "> \n",
 )  # fmt: skip
 
 
@@ -58,6 +58,13 @@ def test_splits_do_not_change_the_count(parts: list[str]) -> None:
     assert all(pieces)
     exact = len(ENCODING.encode_ordinary(text))
     assert sum(len(ENCODING.encode_ordinary(piece)) for piece in pieces) == exact
+
+
+@pytest.mark.parametrize("lines", ["> \n", "| a\t| b\t\n", "\tx\n", "{1,2}", "ab.cd", "=\t"])
+def test_text_of_short_lines_is_cut_into_small_pieces(lines: str) -> None:
+    """Larger pieces were found by walking half a million characters word by word."""
+    pieces = list(split_safely(lines * 100_000, PIECE_CHARS, TOKENIZER.words))
+    assert max(map(len, pieces)) <= PIECE_CHARS
 
 
 @pytest.mark.parametrize(
