@@ -8,6 +8,9 @@ gc.disable()
 
 import django  # noqa: E402
 
+from config.pooling import limit_waits  # noqa: E402
+
+limit_waits()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 

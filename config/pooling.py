@@ -1,4 +1,4 @@
-"""Checks pooled connections only after they were idle, not at every request."""
+"""Checks pooled connections only after they were idle, and limits what their statements may wait for."""
 
 from time import monotonic
 from typing import Any
@@ -10,7 +10,23 @@ from psycopg_pool import ConnectionPool
 # the statement itself fails, and the pool then drops it.
 IDLE_SECONDS = 1.0
 
+# Whoever waits for a lock holds a thread and perhaps other locks. Clients are told to try again.
+LOCK_SECONDS = 3
+STATEMENT_SECONDS = 60
+
 _checked_at = "contextopt_checked_at"
+_limits: list[str] = []
+
+
+def limit_waits() -> None:
+    """Limit statements and their waits for locks in this process. Call this before settings are read."""
+    _limits[:] = [f"-c lock_timeout={LOCK_SECONDS}s", f"-c statement_timeout={STATEMENT_SECONDS}s"]
+
+
+def session_options(given: str = "") -> dict[str, str]:
+    """Return libpq's `options`: those of DATABASE_URL, and this process's limits."""
+    options = " ".join([given, *_limits]).strip()
+    return {"options": options} if options else {}
 
 
 def check_idle(connection: Connection[Any]) -> None:

@@ -12,7 +12,7 @@ from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
 from config.embedded import postgres
-from config.pooling import check_idle
+from config.pooling import check_idle, session_options
 from config.variables import (
     env_bool,
     env_broker,
@@ -120,8 +120,9 @@ DATABASES = {
             **{
                 key: value
                 for key, value in DATABASE_PARAMS.items()
-                if key not in {"dbname", "user", "password", "host", "port"}
+                if key not in {"dbname", "user", "password", "host", "port", "options"}
             },
+            **session_options(DATABASE_PARAMS.get("options", "")),
             "server_side_binding": True,
             "prepare_threshold": 2,
             # psycopg waits 30 s for a missing database by default; a request cannot.

@@ -2,31 +2,50 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from contextvars import copy_context
-from typing import IO
+from io import SEEK_END, BytesIO
+from time import thread_time
+from typing import IO, Any, NamedTuple
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
-from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
-from django.http import FileResponse, HttpResponseBadRequest, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponseBadRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
+from config.tenants import Sender, Tenants
+from contextopt.api.protocol import problems
+from contextopt.api.protocol.transport import API_PREFIX
 from contextopt.asgi import Receive, Scope, Send
+from contextopt.errors import Busy
+from contextopt.fairness import Costs, Lane, Turns
+from dashboard.kit.frame import errors as pages
 
 # More concurrent requests would only wait for a database connection or for the interpreter.
-REQUESTS_AT_ONCE = 8
+REQUESTS_AT_ONCE = 10
 # An export holds its connection for as long as its client takes to read it.
-EXPORTS_AT_ONCE = 4
+EXPORTS_AT_ONCE = 6
 BLOCK_BYTES = 64_000
 # A form is a little longer than the file in it. Anything beyond this is refused unread.
 BODY_MAX_BYTES = 33 * 2**20
+# Reading a larger body takes a noticeable time, whatever is asked.
+COSTLY_BYTES = 250_000
+
+
+class Answer(NamedTuple):
+    """A response, the processor time that it took, and what a check of key or session found."""
+
+    response: HttpResponseBase
+    seconds: float
+    was_checked: bool
+    team_id: int | None
 
 
 class Site(ASGIHandler):
@@ -40,7 +59,10 @@ class Site(ASGIHandler):
         BaseHandler.__init__(self)
         self.load_middleware(is_async=False)
         self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, "request")
-        self._exports = asyncio.Semaphore(EXPORTS_AT_ONCE)
+        self._turns = Turns(REQUESTS_AT_ONCE)
+        self._exports = Turns(EXPORTS_AT_ONCE, wait_seconds=None)
+        self._tenants = Tenants()
+        self._costs = Costs()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -51,11 +73,16 @@ class Site(ASGIHandler):
             await self.send_response(cut, send)
             return
         with closing(body):
-            run = copy_context().run
-            loop = asyncio.get_running_loop()
-            response = await loop.run_in_executor(self._threads, run, self._respond, scope, body)
+            sender = self._tenants.find(scope)
+            try:
+                response = await self._take_turn(sender, scope, receive, body)
+            except Busy as error:
+                response = _refuse(ASGIRequest(scope, BytesIO()), error)
+            except RequestAborted:
+                # The client has left while it waited, so nothing was begun.
+                return
             if isinstance(response, StreamingHttpResponse):
-                await self._send_stream(response, receive, send)
+                await self._send_stream(Lane(sender.tenant), response, receive, send)
             else:
                 await self.send_response(response, send)
 
@@ -78,8 +105,46 @@ class Site(ASGIHandler):
         body.seek(0)
         return body
 
-    def _respond(self, scope: Scope, body: IO[bytes]) -> HttpResponseBase:
+    async def _take_turn(
+        self, sender: Sender, scope: Scope, receive: Receive, body: IO[bytes]
+    ) -> HttpResponseBase:
+        """Serve a request in a thread, as soon as its sender may have one.
+
+        Raises:
+            Busy: see `Turns`.
+            RequestAborted: the client left before.
+        """
+        kind = (sender.tenant, scope["method"], scope["path"])
+        is_large = body.seek(0, SEEK_END) > COSTLY_BYTES
+        body.seek(0)
+        lane = Lane(sender.tenant, is_large or self._costs.is_costly(kind))
+        if not self._turns.start(lane):
+            await self._unless_disconnected(self._turns.wait(lane), receive)
+        try:
+            run = copy_context().run
+            loop = asyncio.get_running_loop()
+            answer = await loop.run_in_executor(self._threads, run, self._respond, scope, body)
+        finally:
+            self._turns.end(lane)
+        self._costs.note(kind, answer.seconds)
+        if answer.was_checked:
+            self._tenants.note(sender.credential, answer.team_id)
+        return answer.response
+
+    async def _unless_disconnected(self, waiting: Coroutine[Any, Any, None], receive: Receive) -> None:
+        """Wait, unless the client leaves first. Raises: RequestAborted."""
+        tasks = [asyncio.create_task(each) for each in (waiting, self.listen_for_disconnect(receive))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            first = next(task for task in tasks if task.done())
+            await first
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _respond(self, scope: Scope, body: IO[bytes]) -> Answer:
         """Serve a request and release this thread's database connection."""
+        started = thread_time()
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=type(self), scope=scope)
         request, refusal = self.create_request(scope, body)
@@ -89,11 +154,13 @@ class Site(ASGIHandler):
             signals.request_finished.send(sender=type(self))
         else:
             response.close()
-        return response
+        return Answer(response, thread_time() - started, *_check_of(request))
 
-    async def _send_stream(self, response: StreamingHttpResponse, receive: Receive, send: Send) -> None:
+    async def _send_stream(
+        self, lane: Lane, response: StreamingHttpResponse, receive: Receive, send: Send
+    ) -> None:
         """Send a file or an export from a thread of its own, until its client disconnects."""
-        turn = nullcontext() if isinstance(response, FileResponse) else self._exports
+        turn = nullcontext() if isinstance(response, FileResponse) else self._exports.turn(lane)
         response.streaming_content = _in_blocks(iter(response))
         async with ThreadSensitiveContext():
             try:
@@ -112,6 +179,20 @@ class Site(ASGIHandler):
         while (await receive())["type"] != "http.disconnect":
             pass
         raise RequestAborted
+
+
+def _refuse(request: ASGIRequest, error: Busy) -> HttpResponseBase:
+    is_api = request.path_info.startswith(API_PREFIX)
+    return problems.on_busy(request, error) if is_api else pages.busy(error)
+
+
+def _check_of(request: HttpRequest | None) -> tuple[bool, int | None]:
+    """Return whether the request's key or session was checked, and the team that it opens."""
+    if request is None:
+        return False, None
+    owner = getattr(request, "auth", None) or getattr(request, "membership", None)
+    is_checked = hasattr(request, "user") or request.path_info.startswith(API_PREFIX)
+    return is_checked, owner.team_id if owner else None
 
 
 async def _in_blocks(parts: Iterator[bytes]) -> AsyncIterator[bytes]:

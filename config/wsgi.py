@@ -8,7 +8,9 @@ from django.core.wsgi import get_wsgi_application  # noqa: E402
 
 from config.embedded.pulses import start_pulse  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
+from config.pooling import limit_waits  # noqa: E402
 
+limit_waits()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
 # The first page should not wait until all pages and the API are imported.

@@ -1,6 +1,7 @@
 """Errors that the product raises on purpose. The engine imports nothing from here and has its own errors.
 
 ContextoptError
+├── Busy                  too many of the same team wait already; trying later may help
 ├── InvalidInput          a field is missing, malformed or past its limit
 ├── NotFound              the thing does not exist, or the caller may not see it
 ├── Conflict              the thing's state does not allow this
@@ -37,6 +38,13 @@ class ContextoptError(Exception):
 
 PRODUCT_ERRORS = (ContextoptError, EngineError)
 """For `except`: everything that the product raises on purpose."""
+
+
+class Busy(ContextoptError):
+    """Others of the same team, or from the same address, keep busy what this request needs."""
+
+    def __init__(self, detail: str = "Too many of your requests are waiting already. Try again.") -> None:
+        super().__init__(detail)
 
 
 class InvalidInput(ContextoptError):

@@ -20,7 +20,7 @@ import psycopg
 import structlog
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import IntegrityError, OperationalError, connection, transaction
-from psycopg.errors import DeadlockDetected, ForeignKeyViolation
+from psycopg.errors import DeadlockDetected, ForeignKeyViolation, LockNotAvailable, QueryCanceled
 
 from contextopt.errors import NotFound
 
@@ -163,6 +163,13 @@ def retry_deadlocks[**P, R](write: Callable[P, R]) -> Callable[P, R]:
         raise AssertionError("the last try returns or raises")
 
     return inner
+
+
+def is_out_of_time(error: BaseException | None) -> bool:
+    """Tell whether PostgreSQL ended a statement because it, or its wait for a lock, took too long."""
+    return isinstance(error, OperationalError) and isinstance(
+        error.__cause__, (LockNotAvailable, QueryCanceled)
+    )
 
 
 def is_about_deleted(error: Exception) -> bool:

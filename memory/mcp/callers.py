@@ -71,11 +71,19 @@ class Caller:
 
 
 _find: ContextVar[Callable[[], Caller]] = ContextVar("find_mcp_caller")
+_team_id: ContextVar[int | None] = ContextVar("mcp_team_id", default=None)
 
 
-def enter(find: Callable[[], Caller]) -> None:
-    """Set the function that identifies the caller of all later tool calls in this request or process."""
+def enter(find: Callable[[], Caller], team_id: int | None = None) -> None:
+    """Set the function that identifies the caller of all later tool calls in this request or process, and the
+    team that shares the threads with others.
+    """
     _find.set(find)
+    _team_id.set(team_id)
+
+
+def current_team_id() -> int | None:
+    return _team_id.get()
 
 
 def current() -> Caller:

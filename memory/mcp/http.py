@@ -51,7 +51,7 @@ class Endpoint:
         if isinstance(found, HttpResponse):
             await _send_response(send, found)
             return
-        enter(lambda: found)
+        enter(lambda: found, found.team.pk)
         manager = self._manager or await self._start()
         receiving, sending = _with_problems(receive, _with_headers(send, found), scope)
         await manager.handle_request(scope, cast("Any", receiving), sending)

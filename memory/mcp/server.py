@@ -1,6 +1,5 @@
 """The server: the tools, with checks and errors in plain words."""
 
-import asyncio
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
@@ -13,13 +12,15 @@ from mcp_types import CallToolResult, Tool, ToolAnnotations
 from pydantic import ValidationError
 
 from contextopt.engine.text.cleaning import flatten
-from contextopt.errors import PRODUCT_ERRORS
+from contextopt.errors import PRODUCT_ERRORS, Busy
+from contextopt.fairness import Lane, Turns
 from contextopt.faults import NAME_MAX
 from contextopt.inputs import field_problems
 from contextopt.locks import is_about_deleted
 from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp import tools
 from memory.mcp.answers import NAME, TITLE, VERSION, answer
+from memory.mcp.callers import current_team_id
 
 # More at once would wait for a connection to the database, or for the interpreter.
 CALLS_AT_ONCE = 6
@@ -53,7 +54,7 @@ class ContextServer(MCPServer):
 
     def __init__(self) -> None:
         super().__init__(NAME, title=TITLE, version=VERSION, instructions=INSTRUCTIONS, subscriptions=False)
-        self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._turns = Turns(CALLS_AT_ONCE)
 
     async def list_tools(self) -> list[Tool]:
         return [tool.model_copy(update={"input_schema": closed(tool)}) for tool in await super().list_tools()]
@@ -69,8 +70,10 @@ class ContextServer(MCPServer):
                 f"{unknown[0][:NAME_MAX]}: is not an argument of {name}. It takes: {', '.join(known[name])}."
             )
         try:
-            async with self._turns:
+            async with self._turns.turn(Lane(current_team_id())):
                 return await super().call_tool(name, arguments, context)
+        except Busy as error:
+            return refuse(str(error))
         except UnexpectedToolError:
             # The SDK logs it, and its text gives nothing away.
             raise

@@ -3,17 +3,21 @@
 import asyncio
 import csv
 import io
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.db import connection, transaction
 from django.test import Client
 
 from config.asgi import application
 from config.site import BLOCK_BYTES, BODY_MAX_BYTES, EXPORTS_AT_ONCE, REQUESTS_AT_ONCE, Site
 from contextopt.asgi import Scope as AsgiScope
-from contextopt.models import Assembly, Role, Scope, Space, Team
+from contextopt.fairness import WAITING_MAX
+from contextopt.models import Assembly, Record, Role, Scope, Space, Team
+from contextopt.spaces.records import lock_space
 from tests import factories
 from tests.concurrency import in_own_loop
 from tests.dashboard.pages.overview.test_figures import NOW, log_row
@@ -131,8 +135,13 @@ def cookie(space: Space, team: Team) -> str:
     values = Assembly.objects.values().get()
     del values["id"]
     Assembly.objects.bulk_create(Assembly(**values) for _ in range(ROWS - 1))
+    return log_in("olga", team)
+
+
+def log_in(name: str, team: Team) -> str:
+    """Return the session cookie of a new admin of the team."""
     client = Client()
-    client.force_login(factories.make_user("olga", team, Role.ADMIN))
+    client.force_login(factories.make_user(name, team, Role.ADMIN))
     return f"sessionid={client.cookies['sessionid'].value}"
 
 
@@ -165,7 +174,9 @@ def test_exports_that_nobody_reads_keep_nothing_else_waiting(cookie: str, settin
     settings.WHITENOISE_USE_FINDERS = True
     site = Site()
 
-    async def story() -> tuple[int, list[bytes]]:
+    other = log_in("rita", factories.make_team("rival"))
+
+    async def story() -> list[tuple[int, list[bytes]]]:
         stuck, is_read = asyncio.Semaphore(0), asyncio.Event()
 
         async def send_slowly(message: Mapping[str, Any]) -> None:
@@ -174,7 +185,7 @@ def test_exports_that_nobody_reads_keep_nothing_else_waiting(cookie: str, settin
                 await is_read.wait()
 
         async with asyncio.TaskGroup() as exports:
-            for _ in range(EXPORTS_AT_ONCE):
+            for _ in range(EXPORTS_AT_ONCE // 2):
                 asked = asyncio.Queue[Mapping[str, Any]]()
                 asked.put_nowait({"type": "http.request"})
                 scope = describe("/assemblies.csv", cookie=cookie)
@@ -184,17 +195,126 @@ def test_exports_that_nobody_reads_keep_nothing_else_waiting(cookie: str, settin
             left.put_nowait({"type": "http.request"})
             left.put_nowait({"type": "http.disconnect"})
             await asyncio.wait_for(site(describe("/assemblies.csv", cookie=cookie), left.get, send_slowly), 5)
-            file = ApplicationCommunicator(site, describe("/static/css/app.css"))
-            await send(file, b"")
-            answer = await read(file)
+            answers = []
+            for page in (describe("/static/css/app.css"), describe("/assemblies.csv", cookie=other)):
+                asked_beside = ApplicationCommunicator(site, page)
+                await send(asked_beside, b"")
+                answers.append(await read(asked_beside))
             is_read.set()
-        return answer
+        return answers
 
-    status, parts = in_own_loop(story())
-    assert status == 200
-    assert b"".join(parts)
+    for status, parts in in_own_loop(story()):
+        assert status == 200
+        assert b"".join(parts)
 
 
 def test_a_short_page_is_whole(transactional_db: None) -> None:
     status, parts = ask("/healthz")
     assert (status, b"".join(parts)) == (200, b"ok\n")
+
+
+def bearer(team: Team) -> dict[str, str]:
+    return {"authorization": f"Bearer {factories.make_key(team, Scope.ADMIN)[1]}"}
+
+
+async def hold_space(space: Space, until: asyncio.Event) -> asyncio.Task[None]:
+    """Keep all writers of the space waiting, as a long import does."""
+    is_held = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    released = threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            lock_space(space)
+            loop.call_soon_threadsafe(is_held.set)
+            released.wait(60)
+        connection.close()
+
+    async def release() -> None:
+        await until.wait()
+        released.set()
+        await holding
+
+    holding = asyncio.ensure_future(asyncio.to_thread(hold))
+    await is_held.wait()
+    return asyncio.create_task(release())
+
+
+def write(space: Space, key: dict[str, str]) -> ApplicationCommunicator:
+    return call(f"/api/v1/spaces/{space.slug}/records", "POST", **key)
+
+
+def test_writers_that_wait_for_a_team_keep_no_other_team_waiting(space: Space, team: Team) -> None:
+    writing, reading = bearer(team), bearer(factories.make_team("rival"))
+
+    async def story() -> list[int]:
+        is_over = asyncio.Event()
+        # The process knows the team of a key from its first request on.
+        for key in (writing, reading):
+            known = call("/api/v1/me", **key)
+            await send(known, b"")
+            await read(known)
+        held = await hold_space(space, is_over)
+        writers = [write(space, writing) for _ in range(2 * REQUESTS_AT_ONCE)]
+        for writer in writers:
+            await send(writer, b'{"title": "A note"}')
+        statuses = []
+        for path, key in (("/api/v1/me", reading), ("/accounts/login/", {}), ("/healthz", {})):
+            other = call(path, **key)
+            await send(other, b"")
+            statuses.append((await read(other))[0])
+        is_over.set()
+        await held
+        return statuses + [(await read(writer))[0] for writer in writers]
+
+    assert in_own_loop(story()) == [200] * 3 + [201] * 2 * REQUESTS_AT_ONCE
+    assert Record.objects.count() == 2 * REQUESTS_AT_ONCE
+
+
+def test_a_client_that_leaves_its_line_has_nothing_done(space: Space, team: Team) -> None:
+    key = bearer(team)
+
+    async def story() -> None:
+        is_over = asyncio.Event()
+        held = await hold_space(space, is_over)
+        inside = [write(space, key) for _ in range(REQUESTS_AT_ONCE // 2)]
+        waiting = write(space, key)
+        for writer in (*inside, waiting):
+            await send(writer, b'{"title": "A note"}')
+        assert await waiting.receive_nothing()
+        await waiting.send_input({"type": "http.disconnect"})
+        await waiting.wait(10)
+        is_over.set()
+        await held
+        for writer in inside:
+            assert (await read(writer))[0] == 201
+
+    in_own_loop(story())
+    assert Record.objects.count() == REQUESTS_AT_ONCE // 2
+
+
+def test_a_full_line_is_refused_for_a_while(space: Space, team: Team) -> None:
+    key, cookie = bearer(team), {"cookie": log_in("olga", team)}
+
+    async def story() -> list[tuple[int, bytes]]:
+        is_over = asyncio.Event()
+        for known in (key, cookie):
+            page = call("/api/v1/me" if known is key else "/", **known)
+            await send(page, b"")
+            await read(page)
+        held = await hold_space(space, is_over)
+        writers = [write(space, key) for _ in range(REQUESTS_AT_ONCE // 2 + WAITING_MAX)]
+        for writer in writers:
+            await send(writer, b'{"title": "A note"}')
+        answers = []
+        for page in (call("/api/v1/me", **key), call("/", **cookie)):
+            await send(page, b"")
+            start = await page.receive_output(10)
+            answers.append((start["status"], dict(start["headers"])[b"Retry-After"]))
+        is_over.set()
+        await held
+        for writer in writers:
+            assert (await read(writer))[0] == 201
+        return answers
+
+    assert in_own_loop(story()) == [(503, b"2")] * 2

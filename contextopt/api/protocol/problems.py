@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from contextopt.engine.text.errors import BudgetExceeded, EngineError, InvalidValue
 from contextopt.errors import (
+    Busy,
     Conflict,
     DuplicateRecord,
     FieldProblem,
@@ -26,12 +27,13 @@ from contextopt.errors import (
     TooManyRequests,
 )
 from contextopt.faults import NAMED_MAX, describe_faults
-from contextopt.locks import is_about_deleted
+from contextopt.locks import is_about_deleted, is_out_of_time
 from contextopt.people.rates import Allowance
 
 CONTENT_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:contextopt:problem:"
 RETRY_AFTER_SECONDS = 2
+OUT_OF_TIME = "Another request was writing there and took too long. Nothing was written. Try again."
 
 log = structlog.get_logger(__name__)
 
@@ -185,7 +187,15 @@ def on_request_in_progress(request: HttpRequest, _exc: RequestInProgress) -> Htt
     return problem(request, 409, "request-in-progress", "Request in progress", detail, headers=headers)
 
 
+def on_busy(request: HttpRequest, exc: Busy) -> HttpResponse:
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return problem(request, 503, "busy", "Busy", str(exc), headers=headers)
+
+
 def on_unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
+    if is_out_of_time(exc):
+        log.warning("api_out_of_time", path=request.path, error=str(exc))
+        return on_busy(request, Busy(OUT_OF_TIME))
     log.error("api_unavailable", path=request.path, exc_info=exc)
     detail = "A service that this request needs is unavailable. Nothing was written."
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
@@ -265,6 +275,7 @@ def install(api: NinjaAPI) -> None:
         AuthorizationError: on_forbidden,
         BodyTooLarge: on_body_too_large,
         BudgetExceeded: on_budget_exceeded,
+        Busy: on_busy,
         Conflict: on_conflict,
         Exception: on_unexpected,
         Http404: not_found,

@@ -20,8 +20,8 @@ PIECE_CHARS = 32_768
 """About this many characters are passed to tiktoken at once."""
 
 BOUNDARY_CHARS = 4_096
-"""A cut is looked for in this many characters at a piece's end. Text without a blank in them is walked word by
-word instead, which takes about as long as a search of the whole piece in vain.
+"""A cut is looked for in this many characters at a piece's end. Without one there, the piece is walked word
+by word, which takes about as long as searching all of it in vain.
 """
 
 RUN_CHARS = 500_000

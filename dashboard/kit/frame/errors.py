@@ -11,9 +11,9 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers
 
-from contextopt.api.protocol.problems import RETRY_AFTER_SECONDS
-from contextopt.errors import NotFound, ServiceUnavailable, TooManyAttempts
-from contextopt.locks import is_about_deleted
+from contextopt.api.protocol.problems import OUT_OF_TIME, RETRY_AFTER_SECONDS
+from contextopt.errors import Busy, NotFound, ServiceUnavailable, TooManyAttempts
+from contextopt.locks import is_about_deleted, is_out_of_time
 from contextopt.sql import DATABASE_UNREACHABLE
 from dashboard.kit.access import TeamRequest, enter_team
 
@@ -46,6 +46,18 @@ class ErrorPageMiddleware:
 def too_many_attempts(request: HttpRequest, error: TooManyAttempts) -> HttpResponse:
     response = render(request, "429.html", {"reason": str(error)}, status=429)
     response.headers["Retry-After"] = str(error.seconds)
+    add_never_cache_headers(response)
+    return response
+
+
+def busy(error: Busy) -> HttpResponse:
+    return _try_again({"reason": str(error)})
+
+
+def _try_again(context: dict[str, str]) -> HttpResponse:
+    # Rendered without the request: a context processor may be what failed.
+    response = render(None, "503.html", context, status=503)
+    response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     add_never_cache_headers(response)
     return response
 
@@ -89,9 +101,7 @@ def server_error(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 Django's
 
     A database that is away, or out of space or memory, gives a 503: a retry may succeed a little later.
     """
-    # Render without the request: a context processor may be what failed.
-    if isinstance(sys.exception(), UNAVAILABLE):
-        response = render(None, "503.html", status=503)
-        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
-        return response
+    error = sys.exception()
+    if isinstance(error, UNAVAILABLE):
+        return _try_again({"reason": OUT_OF_TIME} if is_out_of_time(error) else {})
     return render(None, "500.html", status=500)
