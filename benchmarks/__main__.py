@@ -17,6 +17,7 @@ from config.embedded.errors import SetupError
 NAMES = (
     "assembly", "web", "import", "budget", "dashboard", "search", "recall", "usage", "finding", "cost",
     "strategies", "index", "files", "deltas", "logs", "briefs", "kills", "replay", "gateway",
+    "hostile",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1

@@ -25,6 +25,7 @@ from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.search import measure_search
 from benchmarks.retrieval.usage import measure_use
 from benchmarks.service.assembly import measure_assembly
+from benchmarks.service.attacks import measure_attacks
 from benchmarks.service.dashboard import measure_dashboard
 from benchmarks.service.gateway import measure_gateway
 from benchmarks.service.hostile import measure_hostile, total_section
@@ -62,6 +63,8 @@ class Scale:
     gateway_records: int
     gateway_requests: int
     gateway_seconds: float
+    slow_clients: int
+    attack_seconds: float
 
 
 FULL = Scale(
@@ -84,6 +87,8 @@ FULL = Scale(
     gateway_records=10_000,
     gateway_requests=10_000,
     gateway_seconds=30.0,
+    slow_clients=2_000,
+    attack_seconds=20.0,
 )
 QUICK = Scale(
     sizes=(1_000, 10_000),
@@ -105,6 +110,8 @@ QUICK = Scale(
     gateway_records=1_000,
     gateway_requests=500,
     gateway_seconds=5.0,
+    slow_clients=500,
+    attack_seconds=5.0,
 )
 
 
@@ -208,6 +215,9 @@ class Suite:
             seconds=self.scale.gateway_seconds,
         )
 
+    def hostile(self) -> Section:
+        return measure_attacks(self.scale.slow_clients, self.scale.attack_seconds)
+
     def _spaces(self) -> list[Filled]:
         if not self.spaces:
             self.spaces = [generated_space(self.team, size) for size in self.scale.sizes]
@@ -245,6 +255,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "briefs": Suite.briefs,
     "kills": Suite.kills,
     "gateway": Suite.gateway,
+    "hostile": Suite.hostile,
 }
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -85,10 +85,11 @@ class Endpoint:
 class Product:
     """One checkout and the `up` that runs from it."""
 
-    def __init__(self, top: Path, model_url: str) -> None:
-        self.top, self.port = top, free_port()
+    def __init__(self, top: Path, model_url: str, variables: Mapping[str, str]) -> None:
+        self.top, self.port, self.gateway_port = top, free_port(), free_port()
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-        self.environment = {**kept, "LLM_BASE_URL": model_url}
+        self.environment = {**kept, "LLM_BASE_URL": model_url, "GATEWAY_PORT": str(self.gateway_port)}
+        self.environment |= variables
         self.process: subprocess.Popen[bytes]
         self.runs = 0
 
@@ -107,6 +108,11 @@ class Product:
             )
         announced = "Contextopt is running at"
         wait_until(lambda: announced in output.read_text(), seconds=START_SECONDS, what="up")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=20)
 
     def manage(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -149,7 +155,8 @@ class Product:
 
 
 @contextlib.contextmanager
-def own_product(model_url: str) -> Iterator[Product]:
+def own_product(model_url: str, **variables: str) -> Iterator[Product]:
+    """Run a copy of this checkout with these environment variables."""
     top = Path(tempfile.mkdtemp(prefix="co-kills-"))
     top.chmod(0o755)
     ignored = shutil.ignore_patterns("__pycache__")
@@ -159,14 +166,12 @@ def own_product(model_url: str) -> Iterator[Product]:
             shutil.copytree(source, top / name, ignore=ignored)
         else:
             shutil.copy(source, top / name)
-    product = Product(top, model_url)
+    product = Product(top, model_url, variables)
     try:
         product.up()
         yield product
     finally:
-        product.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            product.process.wait(timeout=20)
+        product.stop()
         postgres.shut_down(location(top))
         shutil.rmtree(location(top).home, ignore_errors=True)
         shutil.rmtree(top, ignore_errors=True)

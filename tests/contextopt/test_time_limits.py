@@ -93,7 +93,7 @@ def test_web_processes_set_limits(module: str) -> None:
     shown = (
         f"import {module}; from django.conf import settings; print(settings.DATABASES['default']['OPTIONS'])"
     )
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-c", shown], cwd=BASE_DIR, capture_output=True, text=True, check=True, timeout=120
     )
     limits = f"-c lock_timeout={LOCK_SECONDS}s -c statement_timeout={STATEMENT_SECONDS}s"
