@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
@@ -10,12 +11,15 @@ from io import SEEK_END, BytesIO
 from time import thread_time
 from typing import IO, Any, NamedTuple
 
+import psycopg
+import structlog
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import FileResponse, HttpRequest, HttpResponseBadRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
@@ -28,6 +32,8 @@ from contextopt.errors import Busy
 from contextopt.fairness import Costs, Lane, Turns
 from dashboard.kit.frame import errors as pages
 
+log = structlog.get_logger(__name__)
+
 # More concurrent requests would only wait for a database connection or for the interpreter.
 REQUESTS_AT_ONCE = 10
 # An export holds its connection for as long as its client takes to read it.
@@ -37,6 +43,10 @@ BLOCK_BYTES = 64_000
 BODY_MAX_BYTES = 33 * 2**20
 # Reading a larger body takes a noticeable time, whatever is asked.
 COSTLY_BYTES = 250_000
+READS = frozenset({"GET", "HEAD"})
+# Most requests are over before it matters whether their client is still there.
+LISTEN_AFTER_SECONDS = 1.0
+CANCEL_SECONDS = 2.0
 
 
 class Answer(NamedTuple):
@@ -46,6 +56,34 @@ class Answer(NamedTuple):
     seconds: float
     was_checked: bool
     team_id: int | None
+
+
+class Running:
+    """A request in its thread, whose statement can be ended from outside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: Any = None
+
+    def begin(self) -> None:
+        """Note this thread's database connection."""
+        with self._lock:
+            self._connection = connections[DEFAULT_DB_ALIAS]
+
+    def end(self) -> None:
+        """From here on, the connection may serve another request."""
+        with self._lock:
+            self._connection = None
+
+    def stop(self) -> None:
+        """End the statement that runs, if one does; its request then fails."""
+        with self._lock:
+            if self._connection is None or self._connection.connection is None:
+                return
+            try:
+                self._connection.connection.cancel_safe(timeout=CANCEL_SECONDS)
+            except psycopg.Error as error:
+                log.warning("statement_not_stopped", error=type(error).__name__)
 
 
 class Site(ASGIHandler):
@@ -77,12 +115,12 @@ class Site(ASGIHandler):
             try:
                 response = await self._take_turn(sender, scope, receive, body)
             except Busy as error:
-                response = _refuse(ASGIRequest(scope, BytesIO()), error)
+                response = _refuse(scope, error)
             except RequestAborted:
                 # The client has left while it waited, so nothing was begun.
                 return
             if isinstance(response, StreamingHttpResponse):
-                await self._send_stream(Lane(sender.tenant), response, receive, send)
+                await self._send_stream(sender, response, scope, receive, send)
             else:
                 await self.send_response(response, send)
 
@@ -121,15 +159,26 @@ class Site(ASGIHandler):
         if not self._turns.start(lane):
             await self._unless_disconnected(self._turns.wait(lane), receive)
         try:
-            run = copy_context().run
+            run, running = copy_context().run, Running()
             loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(self._threads, run, self._respond, scope, body)
+            future = loop.run_in_executor(self._threads, run, self._respond, scope, body, running)
+            await asyncio.wait({future}, timeout=LISTEN_AFTER_SECONDS)
+            if not future.done() and scope["method"] in READS:
+                await self._stop_if_left(future, running, receive)
+            answer = await future
         finally:
             self._turns.end(lane)
         self._costs.note(kind, answer.seconds)
         if answer.was_checked:
             self._tenants.note(sender.credential, answer.team_id)
         return answer.response
+
+    async def _stop_if_left(self, future: asyncio.Future[Answer], running: Running, receive: Receive) -> None:
+        """Wait for a read. If its client leaves, end its statement. A write that has begun is finished."""
+        try:
+            await self._unless_disconnected(_finish(future), receive)
+        except RequestAborted:
+            await asyncio.to_thread(running.stop)
 
     async def _unless_disconnected(self, waiting: Coroutine[Any, Any, None], receive: Receive) -> None:
         """Wait, unless the client leaves first. Raises: RequestAborted."""
@@ -142,13 +191,17 @@ class Site(ASGIHandler):
             for task in tasks:
                 task.cancel()
 
-    def _respond(self, scope: Scope, body: IO[bytes]) -> Answer:
+    def _respond(self, scope: Scope, body: IO[bytes], running: Running) -> Answer:
         """Serve a request and release this thread's database connection."""
         started = thread_time()
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=type(self), scope=scope)
         request, refusal = self.create_request(scope, body)
-        response = refusal if request is None else self.get_response(request)
+        running.begin()
+        try:
+            response = refusal if request is None else self.get_response(request)
+        finally:
+            running.end()
         assert response is not None
         if isinstance(response, StreamingHttpResponse):
             signals.request_finished.send(sender=type(self))
@@ -157,10 +210,11 @@ class Site(ASGIHandler):
         return Answer(response, thread_time() - started, *_check_of(request))
 
     async def _send_stream(
-        self, lane: Lane, response: StreamingHttpResponse, receive: Receive, send: Send
+        self, sender: Sender, response: StreamingHttpResponse, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Send a file or an export from a thread of its own, until its client disconnects."""
-        turn = nullcontext() if isinstance(response, FileResponse) else self._exports.turn(lane)
+        is_file = isinstance(response, FileResponse)
+        turn = nullcontext() if is_file else self._exports.turn(Lane(sender.tenant))
         response.streaming_content = _in_blocks(iter(response))
         async with ThreadSensitiveContext():
             try:
@@ -171,6 +225,8 @@ class Site(ASGIHandler):
                     listening.cancel()
             except* RequestAborted:
                 pass
+            except* Busy:
+                await self.send_response(_refuse(scope, Busy()), send)
             finally:
                 await sync_to_async(response.close)()
 
@@ -181,7 +237,12 @@ class Site(ASGIHandler):
         raise RequestAborted
 
 
-def _refuse(request: ASGIRequest, error: Busy) -> HttpResponseBase:
+async def _finish(future: asyncio.Future[Answer]) -> None:
+    await asyncio.shield(future)
+
+
+def _refuse(scope: Scope, error: Busy) -> HttpResponseBase:
+    request = ASGIRequest(scope, BytesIO())
     is_api = request.path_info.startswith(API_PREFIX)
     return problems.on_busy(request, error) if is_api else pages.busy(error)
 

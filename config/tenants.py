@@ -1,6 +1,7 @@
 """Says whose a request is before anything is done for it: a team's, or else a stranger's at an address.
 
 A key or session says nothing until it was checked, so whoever sends one counts as a stranger until then.
+Strangers with and without one are told apart, so that a team's new keys keep nobody from the log-in page.
 """
 
 import hashlib
@@ -41,7 +42,8 @@ class Tenants:
             secret = parse_cookie(request.headers["cookie"]).get(settings.SESSION_COOKIE_NAME, "")
         credential = hashlib.blake2b(secret.encode(), digest_size=16).digest() if secret else b""
         team_id = self._teams.get(credential)
-        return Sender(client_address(request) if team_id is None else team_id, credential)
+        stranger = (client_address(request), bool(credential))
+        return Sender(stranger if team_id is None else team_id, credential)
 
     def note(self, credential: bytes, team_id: int | None) -> None:
         """Remember the team of a key or session that was checked; None if it opens nothing any longer."""

@@ -4,6 +4,7 @@ Only the worker and the schedule import this module; config/celery.py tells them
 """
 
 import faulthandler
+import os
 from typing import Any
 
 import structlog
@@ -19,6 +20,8 @@ from config.embedded.pulses import BEAT_SECONDS, main_loop, start_pulse
 
 # A job that this many workers began and none finished is dropped: it would kill the next worker too.
 BEGUN_MAX = 3
+# Pages and prompts go first where processor time is short.
+NICENESS = 5
 # Celery replaces `sys.stderr` with an object without a descriptor.
 STDERR = 2
 
@@ -75,6 +78,11 @@ class Scheduler(PersistentScheduler):
 @beat_init.connect
 def show_life(**_: object) -> None:
     start_pulse(main_loop.is_well)
+
+
+@worker_ready.connect
+def give_way(**_: object) -> None:
+    os.nice(NICENESS)
 
 
 @worker_ready.connect

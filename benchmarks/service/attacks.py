@@ -31,7 +31,12 @@ from benchmarks.service.ownup import Endpoint, Product, own_product, wait_until
 from benchmarks.service.server import HOST, ServerError, run_plan, stop
 from benchmarks.spaces import say
 
+API = "/api/v1"
 SPACE = "attacked"
+CROWD = "crowd"
+MAKE_CROWD = f"from contextopt.models import Team; Team.objects.create(slug={CROWD!r}, name={CROWD!r})"
+CROWD_WRITERS = 20
+CROWD_RATIO = 3.0
 RECORDS = 500
 BUDGET_TOKENS = 2_000
 API_CLIENTS = 8
@@ -196,6 +201,35 @@ def _longest(what: str, sample: Sample, limit: float) -> Figure:
     return Figure(what, "s", len(sample.values), sample.median, longest, bar=bar)
 
 
+def crowding_team(target: Target) -> list[Figure]:
+    """One team that imports, writes to the same space and sends costly requests, all at once."""
+    product, port = target.product, target.product.port
+    product.manage("shell", "-c", MAKE_CROWD)
+    key = product.manage("create_api_key", CROWD, "--team", CROWD, "--scope", "admin").strip()
+    Api(port, key).write("spaces", {"slug": CROWD})
+    heads = {"X_API_Key": key, "Content_Type": "application/json"}
+    rows = [{"title": f"Row {number}", "notes": f"{number} stuck again " * 1_600} for number in range(1_000)]
+    bulk = request("POST", f"{API}/spaces/{CROWD}/records/bulk", json.dumps({"records": rows}), **heads)
+    write = request("POST", f"{API}/spaces/{CROWD}/records", json.dumps({"title": "A note"}), **heads)
+    failed = {"task": "t", "plan": "p", "error": "\n" * 1_900_000, "before": {}, "after": {"a": "b"},
+              "diagnosis": {"root_cause": "implementation_error"}, "attempt": 1}  # fmt: skip
+    retry = request("POST", f"{API}/retry-delta", json.dumps(failed), **heads)
+    calm = target.api_times()
+    with (
+        target.attack("flood", port, 1, bulk),
+        target.attack("flood", port, CROWD_WRITERS, write),
+        target.attack("flood", port, FLOODS, retry),
+    ):
+        crowded = target.api_times()
+        log_in = target.times(target.log_in)
+    bar = at_most(CROWD_RATIO, ratio := crowded.p95 / calm.p95, f"p95 ≤ {CROWD_RATIO:g} × calm")
+    what = f"a team imports, {CROWD_WRITERS} write there, {FLOODS} costly requests"
+    return [
+        Figure.of(f"{what}: another team's assembly", crowded, ratio=ratio, bar=bar),
+        _longest(f"{what}: a log-in", log_in, PAGE_SECONDS),
+    ]
+
+
 def hung_broker(target: Target) -> list[Figure]:
     """A broker that accepts connections and says nothing: Redis, stopped."""
     product = target.product
@@ -270,6 +304,7 @@ def _api_figure(target: Target, what: str, *requests: str) -> Figure:
 SCENARIOS: tuple[Callable[[Target], list[Figure]], ...] = (
     slow_bodies,
     slow_headers,
+    crowding_team,
     guessed_passwords,
     description,
     hung_broker,

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import psycopg
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.db import connection, transaction
@@ -18,8 +19,9 @@ from contextopt.asgi import Scope as AsgiScope
 from contextopt.fairness import WAITING_MAX
 from contextopt.models import Assembly, Record, Role, Scope, Space, Team
 from contextopt.spaces.records import lock_space
+from contextopt.sql import own_conninfo
 from tests import factories
-from tests.concurrency import in_own_loop
+from tests.concurrency import in_own_loop, somebody_waits, wait_until
 from tests.dashboard.pages.overview.test_figures import NOW, log_row
 
 ROWS = 1_000
@@ -291,6 +293,27 @@ def test_a_client_that_leaves_its_line_has_nothing_done(space: Space, team: Team
 
     in_own_loop(story())
     assert Record.objects.count() == REQUESTS_AT_ONCE // 2
+
+
+def wait_for_a_lock() -> None:
+    wait_until(somebody_waits)
+    connection.close()
+
+
+def test_a_read_ends_when_its_client_leaves(space: Space, team: Team) -> None:
+    key = bearer(team)
+
+    async def story() -> None:
+        with psycopg.connect(own_conninfo()) as other:
+            other.execute("LOCK TABLE contextopt_space IN ACCESS EXCLUSIVE MODE")
+            page = call("/api/v1/spaces", **key)
+            await send(page, b"")
+            await asyncio.to_thread(wait_for_a_lock)
+            await page.send_input({"type": "http.disconnect"})
+            # The lock is still held.
+            await page.wait(20)
+
+    in_own_loop(story())
 
 
 def test_a_full_line_is_refused_for_a_while(space: Space, team: Team) -> None:
