@@ -31,6 +31,8 @@ INSTRUCTIONS = (
 )
 UNAVAILABLE = "A service that this needs is unavailable. Nothing was written. Try again in a few seconds."
 DELETED = "It was deleted in the meantime. Nothing was written."
+# Some clients add tools for these to every prompt, even if there are none.
+ABSENT: Final = ("prompts/", "resources/")
 READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITES: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -54,6 +56,9 @@ class ContextServer(MCPServer):
 
     def __init__(self) -> None:
         super().__init__(NAME, title=TITLE, version=VERSION, instructions=INSTRUCTIONS, subscriptions=False)
+        # The SDK announces what it has handlers for, and has no public way to remove one.
+        for method in [name for name in self._lowlevel_server._request_handlers if name.startswith(ABSENT)]:
+            del self._lowlevel_server._request_handlers[method]
         self._turns = Turns(CALLS_AT_ONCE)
 
     async def list_tools(self) -> list[Tool]:

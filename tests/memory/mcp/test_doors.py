@@ -4,9 +4,12 @@ import asyncio
 import json
 import re
 import subprocess
+from dataclasses import replace
 from typing import Any
 
 from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND
 
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
@@ -49,6 +52,34 @@ def test_every_tool_works(each_door: Door, space: Space) -> None:
     assert Memory.objects.get(title="Tone").content == "Short answers."
     assert Vote.objects.get().rater == "key:agent"
     assert list(ApiKey.objects.get().ways) == ["mcp"]
+
+
+def test_only_what_exists_is_announced(each_door: Door, space: Space) -> None:
+    """Some clients add tools for prompts and resources to every prompt if the server announces them."""
+
+    async def story(client: Client) -> tuple[str, dict[str, Any], list[int]]:
+        calls = (
+            client.list_prompts(),
+            client.get_prompt("x"),
+            client.list_resources(),
+            client.list_resource_templates(),
+            client.read_resource("file:///x"),
+        )
+        refusals = [
+            each.code
+            for each in await asyncio.gather(*calls, return_exceptions=True)
+            if isinstance(each, MCPError)
+        ]
+        announced = client.server_capabilities.model_dump(exclude_none=True)
+        return client.protocol_version, announced, refusals
+
+    is_legacy = each_door.mode == "legacy"
+    # A client that is told the revision does not ask what the server has.
+    asking = each_door if is_legacy else replace(each_door, mode="auto")
+    revision, announced, refusals = asking.visit(story)
+    assert (revision == "2026-07-28") is not is_legacy
+    assert set(announced) - {"experimental", "extensions"} == {"tools"}
+    assert refusals == [METHOD_NOT_FOUND] * 5
 
 
 def test_all_schemas_together_are_short(door: Door) -> None:
