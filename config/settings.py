@@ -145,7 +145,7 @@ LLM_API_KEY = env_token("LLM_API_KEY")
 LLM_MODEL = env_str("LLM_MODEL", "gpt-4o-mini")
 # Where the gateway sends requests of Anthropic's protocol. Those of OpenAI's go to LLM_BASE_URL.
 ANTHROPIC_BASE_URL = env_url("ANTHROPIC_BASE_URL")
-# The gateway's own address. An empty port switches it off.
+# The gateway's own address. An empty port switches it off. `up` chooses a port if none is set.
 GATEWAY_HOST = env_listener("GATEWAY_HOST", "127.0.0.1")
 GATEWAY_PORT = env_port("GATEWAY_PORT", 8010)
 # The model that computes vectors. Changing it embeds everything again, beside the old vectors.

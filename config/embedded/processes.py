@@ -309,7 +309,7 @@ def check_port(host: str, port: int, remedy: Callable[[int], str] = _web_port_re
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL:
             raise PortInUseError(f"{host} is not an address of this machine.") from error
-        free = _free_port(host, port)
+        free = find_free_port(host, port + 1) or (8000 if port != 8000 else 9000)
         raise PortInUseError(
             f"{host}:{port} cannot be used ({error.strerror}): another program is using it. {remedy(free)}"
         ) from error
@@ -324,9 +324,10 @@ def _listen_once(host: str, port: int) -> None:
         probe.listen()
 
 
-def _free_port(host: str, taken: int) -> int:
-    for port in range(taken + 1, min(taken + 50, 65535)):
+def find_free_port(host: str, first: int) -> int | None:
+    """Return the first port of fifty where a server can listen."""
+    for port in range(first, min(first + 50, 65_536)):
         with contextlib.suppress(OSError):
             _listen_once(host, port)
             return port
-    return 8000 if taken != 8000 else 9000
+    return None

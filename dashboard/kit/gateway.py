@@ -12,6 +12,8 @@ def describe_gateway(request: TeamRequest) -> dict[str, Any]:
     host = settings.GATEWAY_HOST
     if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
         host = request.get_host().rpartition(":")[0] or request.get_host()
+    elif ":" in host:
+        host = f"[{host}]"
     port = settings.GATEWAY_PORT
     return {
         "gateway": f"http://{host}:{port}" if port else "",

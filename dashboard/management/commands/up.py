@@ -25,13 +25,15 @@ from config.embedded import postgres, preparation
 from config.embedded.errors import AlreadyUpError, PortInUseError, SetupError
 from config.embedded.locks import open_lock, try_lock
 from config.embedded.place import Location
-from config.embedded.processes import Program, Supervisor, check_port, end_leftovers
+from config.embedded.processes import Program, Supervisor, check_port, end_leftovers, find_free_port
 from contextopt.chat import endpoint
 from contextopt.management.base import WRITE_FAULTS
 from contextopt.models import Membership, Record, Role, Team, User
 
 ADMIN_NAME = "admin"
 PATIENCE_SECONDS = 60.0
+# Without GATEWAY_PORT, the gateway listens so many ports above the web server.
+GATEWAY_DISTANCE = 10
 # A web process accepts this many connections beside those of open pages.
 REQUESTS_AT_ONCE = 400
 DATABASE_CHECK_SECONDS = 1.0
@@ -62,12 +64,13 @@ class Command(BaseCommand):
                 if ended := end_leftovers(settings.BASE_DIR):
                     self._say(f"Stopped {ended} processes left over from an earlier run.")
                 check_port(host, port)
-                gateway = has_gateway(self._warn)
+                gateway_line = settle_gateway(port)
                 preparation.migrate_if_pending()
                 collect_static_files()
                 self._welcome()
-                to_run = programs(host, port, web_workers, jobs=not no_worker, gateway=gateway)
-                self._serve(host, port, to_run)
+                has_gateway = settings.GATEWAY_PORT is not None
+                to_run = programs(host, port, web_workers, jobs=not no_worker, gateway=has_gateway)
+                self._serve(Announcer(host, port, gateway_line, self._say), to_run)
         except SetupError as error:
             raise CommandError(str(error), returncode=2) from error
         except OSError as error:
@@ -86,8 +89,8 @@ class Command(BaseCommand):
             self._say("There are no records yet. To load examples: .venv/bin/python manage.py demo load")
         connections.close_all()
 
-    def _serve(self, host: str, port: int, to_run: list[Program]) -> None:
-        watchers: list[Callable[[], None]] = [Announcer(host, port, self._say)]
+    def _serve(self, announcer: "Announcer", to_run: list[Program]) -> None:
+        watchers: list[Callable[[], None]] = [announcer]
         if not settings.DATABASE_URL:
             watchers.append(DatabaseKeeper(self._warn))
         supervisor = Supervisor(to_run, settings.BASE_DIR, self._warn, watchers)
@@ -113,10 +116,11 @@ def write_now(stream: OutputWrapper, text: str) -> None:
 
 
 class Announcer:
-    """Prints the address once the web server answers, or says that it does not."""
+    """Prints the address and the gateway's line once the web server answers, or says that it does not."""
 
-    def __init__(self, host: str, port: int, say: Callable[[str], None]) -> None:
+    def __init__(self, host: str, port: int, gateway_line: str, say: Callable[[str], None]) -> None:
         self.host, self.port, self.say = EVERY_ADDRESS.get(host, host), port, say
+        self.gateway_line = gateway_line
         self.done = False
         self.complain_at = time.monotonic() + PATIENCE_SECONDS
 
@@ -124,8 +128,8 @@ class Announcer:
         if self.done:
             return
         if self._answers():
-            shown = f"[{self.host}]" if ":" in self.host else self.host
-            self.say(f"Contextopt is running at http://{shown}:{self.port} (Ctrl-C stops it)")
+            self.say(f"Contextopt is running at {address_of(self.host, self.port)} (Ctrl-C stops it)")
+            self.say(self.gateway_line)
             self.done = True
         elif time.monotonic() > self.complain_at:
             self.say(f"The web server does not respond yet. See {settings.VAR_DIR / 'log' / 'web.log'}")
@@ -229,26 +233,50 @@ def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
     )
 
 
-def has_gateway(warn: Callable[[str], None]) -> bool:
-    """Return whether to serve the gateway. Without an upstream, it is left out if it cannot listen.
+def settle_gateway(web_port: int) -> str:
+    """Choose the gateway's port, and return the line about it. The children read it from the environment.
+
+    A port that nobody chose follows that of the web server, so that two installations do not meet.
 
     Raises:
-        PortInUseError: it has an upstream and cannot listen.
+        PortInUseError: the gateway has an upstream and cannot listen.
     """
+    if "GATEWAY_PORT" not in os.environ:
+        free = find_free_port(settings.GATEWAY_HOST, web_port + GATEWAY_DISTANCE)
+        settings.GATEWAY_PORT = free or settings.GATEWAY_PORT
+    line = check_gateway()
+    os.environ["GATEWAY_PORT"] = str(settings.GATEWAY_PORT or "")
+    return line
+
+
+def check_gateway() -> str:
+    """Return the line about the gateway. Without an upstream, one that cannot listen is switched off."""
     if settings.GATEWAY_PORT is None:
-        return False
+        return "The gateway is off. To switch it on, set GATEWAY_PORT and restart."
+    has_upstream = settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL
     try:
         check_port(settings.GATEWAY_HOST, settings.GATEWAY_PORT, gateway_port_remedy)
     except PortInUseError as error:
-        if settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL:
-            raise PortInUseError(f"The gateway cannot use GATEWAY_HOST and GATEWAY_PORT. {error}") from error
-        warn(f"The gateway is off. It cannot use GATEWAY_HOST and GATEWAY_PORT. {error}")
-        return False
-    return True
+        why = f"cannot use GATEWAY_HOST and GATEWAY_PORT. {error}"
+        if has_upstream:
+            raise PortInUseError(
+                f"The gateway {why} To switch it off, set GATEWAY_PORT to nothing."
+            ) from error
+        settings.GATEWAY_PORT = None
+        return f"The gateway is off. It {why}"
+    address = address_of(settings.GATEWAY_HOST, settings.GATEWAY_PORT)
+    if has_upstream:
+        return f"The gateway is at {address}"
+    return f"The gateway is at {address} and has no provider yet. Set LLM_BASE_URL or ANTHROPIC_BASE_URL."
 
 
 def gateway_port_remedy(free: int) -> str:
-    return f"Choose another port for the gateway, GATEWAY_PORT={free}, or set it to nothing to switch it off."
+    return f"Choose another port for the gateway: set GATEWAY_PORT={free} and restart."
+
+
+def address_of(host: str, port: int) -> str:
+    host = EVERY_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def gateway_command() -> tuple[str, ...]:

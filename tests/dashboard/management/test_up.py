@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
 from django.core.management import CommandError, call_command
@@ -28,7 +29,7 @@ from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
-from dashboard.management.commands.up import Announcer, has_gateway, web_command, workers, write_now
+from dashboard.management.commands.up import Announcer, settle_gateway, web_command, workers, write_now
 from tests.processes import free_port
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
@@ -37,7 +38,8 @@ START_SECONDS = 180.0
 ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()
-    if name not in {"DATABASE_URL", "DJANGO_SETTINGS_MODULE", "CONTEXTOPT_ADMIN_PASSWORD", MARK}
+    if name
+    not in {"DATABASE_URL", "DJANGO_SETTINGS_MODULE", "CONTEXTOPT_ADMIN_PASSWORD", "GATEWAY_PORT", MARK}
 }
 
 
@@ -156,9 +158,16 @@ class Up:
 
 
 def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -> None:
-    up = start(free_port())
-    up.await_address()
+    port = free_port()
+    with socket.socket() as other:
+        # If it is in use already, that is just as well.
+        with contextlib.suppress(OSError):
+            other.bind(("127.0.0.1", port + 10))
+            other.listen()
+        up = start(port)
+        up.await_address()
     assert is_healthy(up.port)
+    _check_gateway(up)
     assert len(re.findall(r"first user: admin, password \S{12,}", up.printed())) == 1
     assert {"granian", "worker", "beat"} <= {word for each in marked(checkout) for word in each.cmdline()}
     assert does_jobs(up), up.printed()
@@ -197,6 +206,34 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     printed = up.printed() + third.printed()
     own = [line for line in printed.splitlines() if not re.match(r"(web|worker|chat|beat): ", line)]
     assert not any(line.startswith("Traceback") for line in own)
+
+
+def _check_gateway(up: Up) -> None:
+    """Check that the gateway avoids the port of another one, and that the start and the page name its own."""
+    assert wait_for(lambda: "The gateway is " in up.printed())
+    [port] = map(int, re.findall(r"The gateway is at http://127\.0\.0\.1:(\d+)", up.printed()))
+    assert up.port + 10 < port < up.port + 60
+    assert wait_for(lambda: answers(port)), up.printed()
+    assert f"The gateway is at <code>http://127.0.0.1:{port}</code>" in read_as_admin(up, "/connect/")
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def read_as_admin(up: Up, path: str) -> str:
+    """Log in with the printed password, and return a page."""
+    [password] = re.findall(r"first user: admin, password (\S+)", up.printed())
+    # Loading the CA certificates would take longer than the requests.
+    with httpx2.Client(
+        base_url=f"http://127.0.0.1:{up.port}", follow_redirects=True, timeout=30, verify=False
+    ) as browser:
+        form = browser.get("/accounts/login/").text
+        [token] = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)
+        fields = {"username": "admin", "password": password, "csrfmiddlewaretoken": token}
+        browser.post("/accounts/login/", data=fields)
+        return browser.get(path).text
 
 
 def _kill_database_and_web(up: Up) -> None:
@@ -250,36 +287,65 @@ def test_open_pages_leave_room_for_requests(settings: Any) -> None:
 
 
 @pytest.fixture
-def taken_port(settings: Any) -> Iterator[None]:
+def taken_port(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A port of the gateway that another program uses."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         settings.GATEWAY_HOST, settings.GATEWAY_PORT = other.getsockname()
-        yield
+        monkeypatch.setenv("GATEWAY_PORT", str(settings.GATEWAY_PORT))
+        yield settings.GATEWAY_PORT
 
 
-def test_a_gateway_without_an_upstream_gives_way(taken_port: None, settings: Any) -> None:
+def test_a_gateway_without_an_upstream_gives_way(taken_port: int, settings: Any) -> None:
     settings.LLM_BASE_URL = settings.ANTHROPIC_BASE_URL = ""
-    told: list[str] = []
-    assert has_gateway(told.append) is False
-    assert told[0].startswith("The gateway is off. ")
+    line = settle_gateway(8_000)
+    assert line.startswith(
+        f"The gateway is off. It cannot use GATEWAY_HOST and GATEWAY_PORT. 127.0.0.1:{taken_port}"
+    )
+    assert re.search(r"set GATEWAY_PORT=\d+ and restart", line)
+    assert settings.GATEWAY_PORT is None
+    assert os.environ["GATEWAY_PORT"] == ""
 
 
-def test_a_gateway_with_an_upstream_needs_its_port(taken_port: None, settings: Any) -> None:
+def test_a_gateway_with_an_upstream_needs_the_port_that_was_chosen(taken_port: int, settings: Any) -> None:
     settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
     with pytest.raises(PortInUseError, match="GATEWAY_PORT="):
-        has_gateway(pytest.fail)
+        settle_gateway(8_000)
 
 
-def test_a_wrong_address_of_the_gateway_is_named(settings: Any) -> None:
+@pytest.mark.parametrize("upstream", ["", "http://127.0.0.1:9/v1"])
+def test_a_port_that_nobody_chose_follows_the_web_servers(
+    upstream: str, taken_port: int, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.LLM_BASE_URL, settings.ANTHROPIC_BASE_URL = upstream, ""
+    monkeypatch.delenv("GATEWAY_PORT")
+    line = settle_gateway(taken_port - 10)
+    assert taken_port < settings.GATEWAY_PORT < taken_port + 50
+    assert os.environ["GATEWAY_PORT"] == str(settings.GATEWAY_PORT)
+    assert line.startswith(f"The gateway is at http://127.0.0.1:{settings.GATEWAY_PORT}")
+    assert ("Set LLM_BASE_URL or ANTHROPIC_BASE_URL." in line) is not bool(upstream)
+
+
+def test_without_a_free_port_the_gateway_says_so(
+    taken_port: int, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.LLM_BASE_URL = settings.ANTHROPIC_BASE_URL = ""
+    monkeypatch.delenv("GATEWAY_PORT")
+    assert settle_gateway(65_535).startswith("The gateway is off. ")
+
+
+def test_a_wrong_address_of_the_gateway_is_named(taken_port: int, settings: Any) -> None:
     settings.LLM_BASE_URL, settings.GATEWAY_HOST = "http://127.0.0.1:9/v1", "192.0.2.1"
     with pytest.raises(
         PortInUseError, match=r"GATEWAY_HOST .* 192\.0\.2\.1 is not an address of this machine"
     ):
-        has_gateway(pytest.fail)
+        settle_gateway(8_000)
 
 
-def test_without_a_port_there_is_no_gateway(settings: Any) -> None:
+def test_an_empty_port_switches_the_gateway_off(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.GATEWAY_PORT = None
-    assert has_gateway(pytest.fail) is False
+    monkeypatch.setenv("GATEWAY_PORT", "")
+    assert settle_gateway(8_000) == "The gateway is off. To switch it on, set GATEWAY_PORT and restart."
+    assert settings.GATEWAY_PORT is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -289,8 +355,11 @@ def test_the_first_request_is_to_a_host_that_is_allowed(
     settings.ALLOWED_HOSTS = [".ctx.test"]
     said: list[str] = []
     port = int(live_server.url.rpartition(":")[2])
-    announcer = Announcer("localhost", port, said.append)
+    announcer = Announcer("localhost", port, "The gateway is off.", said.append)
     # The first request loads all pages, on a busy machine for longer than an attempt waits.
     assert wait_for(lambda: announcer() or bool(said))
-    assert said == [f"Contextopt is running at http://localhost:{port} (Ctrl-C stops it)"]
+    assert said == [
+        f"Contextopt is running at http://localhost:{port} (Ctrl-C stops it)",
+        "The gateway is off.",
+    ]
     assert not [record for record in caplog.records if record.name == "django.security.DisallowedHost"]

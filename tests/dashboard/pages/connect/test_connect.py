@@ -143,7 +143,9 @@ def test_a_coding_agents_own_key_lights_its_tab(team: Team, space: Space) -> Non
 def test_without_a_provider_the_gateways_tab_says_what_is_missing(
     owner_client: Client, space: Space, settings: Any
 ) -> None:
-    assert "No provider is configured yet." in html_of(owner_client, URL)
+    settings.GATEWAY_PORT = 9_010
+    html = html_of(owner_client, URL)
+    assert "The gateway is at <code>http://127.0.0.1:9010</code>. No provider is configured yet." in html
     settings.ANTHROPIC_BASE_URL = "https://api.anthropic.com"
     assert "Anthropic base URL" in html_of(owner_client, URL)
     settings.GATEWAY_PORT = None

@@ -46,6 +46,8 @@ def test_an_empty_page_tells_how_to_begin(owner_client, space):
 def test_a_gateway_for_all_addresses_has_the_pages_host(owner_client, space, settings):
     settings.GATEWAY_HOST, settings.GATEWAY_PORT = "0.0.0.0", 9000
     assert "http://testserver:9000/v1" in html_of(owner_client, URL)
+    settings.GATEWAY_HOST = "::1"
+    assert "http://[::1]:9000/v1" in html_of(owner_client, URL)
 
 
 def test_a_protocol_without_a_provider_is_not_offered(owner_client, space, settings):
