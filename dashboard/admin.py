@@ -3,22 +3,26 @@
 from importlib.metadata import version
 
 from django.contrib import admin
+from django.forms import ModelForm
 from django.http import HttpRequest
 
-from contextopt.admin.base import BaseAdmin
+from contextopt.admin.base import LoggedAdmin
 from contextopt.assemblies.placement.prices import list_price
 from dashboard.models import ModelPrice, SavedView
 
 
 @admin.register(ModelPrice)
-class ModelPriceAdmin(BaseAdmin):
+class ModelPriceAdmin(LoggedAdmin):
+    logged_as = "prices.changed"
     list_display = (
         "__str__", "effective_from", "dollars_per_million", "cached_read_dollars", "cache_write_dollars",
         "source", "changed_at",
     )  # fmt: skip
     search_fields = ("model",)
 
-    def save_model(self, request: HttpRequest, obj: ModelPrice, form: object, change: bool) -> None:
+    def save_model(
+        self, request: HttpRequest, obj: ModelPrice, form: "ModelForm[ModelPrice]", change: bool
+    ) -> None:
         """Fill in the prices of the cache from the package, if they are left blank and it knows them."""
         listed = list_price(obj.model) if obj.model and obj.cached_read_dollars is None else None
         if listed is not None and listed.cached_read is not None:
@@ -30,7 +34,8 @@ class ModelPriceAdmin(BaseAdmin):
 
 
 @admin.register(SavedView)
-class SavedViewAdmin(BaseAdmin):
+class SavedViewAdmin(LoggedAdmin):
+    logged_as = "view.changed"
     list_display = ("name", "page", "team", "owner", "created_by", "created_at")
     list_filter = ("page", "team")
     search_fields = ("name",)

@@ -1,8 +1,9 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Teams, people and keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 
 from django.contrib import admin, messages
@@ -21,7 +22,16 @@ from django.utils import timezone
 from unfold.admin import TabularInline
 from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserChangeForm, UserCreationForm
 
-from contextopt.admin.base import BaseAdmin, OwnerAdmin, ViewOnlyAdmin, action, actor, become, display
+from contextopt.admin.base import (
+    BaseAdmin,
+    LoggedAdmin,
+    OwnerAdmin,
+    ViewOnlyAdmin,
+    action,
+    actor,
+    become,
+    display,
+)
 from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, Throttle, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import change_key, create_key, revoke_key
@@ -31,6 +41,8 @@ from contextopt.people.members import (
     find_last_admins,
     note_added,
     note_changed,
+    note_created,
+    note_password,
     note_removed,
     update_team,
 )
@@ -39,8 +51,8 @@ admin.site.unregister(Group)
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, BaseAdmin):  # type: ignore[misc]
-    pass
+class GroupAdmin(DjangoGroupAdmin, LoggedAdmin):  # type: ignore[misc]
+    logged_as = "group.changed"
 
 
 class UserForm(UserChangeForm):  # type: ignore[misc]
@@ -98,7 +110,8 @@ class AdminKeeper(BaseAdmin):
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, AdminKeeper):  # type: ignore[type-arg,misc]
+class UserAdmin(DjangoUserAdmin, AdminKeeper, LoggedAdmin):  # type: ignore[type-arg,misc]
+    logged_as = "user.changed"
     form = UserForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -106,14 +119,19 @@ class UserAdmin(DjangoUserAdmin, AdminKeeper):  # type: ignore[type-arg,misc]
     def memberships_of(self, rows: Sequence[User]) -> QuerySet[Membership]:
         return Membership.objects.filter(user__in=rows)
 
+    def teams_of(self, obj: User) -> Iterable[int]:
+        return list(obj.memberships.values_list("team_id", flat=True))
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        response = super().user_change_password(request, id, form_url)
+        if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            note_password(user=User.objects.get(pk=id), actor=actor(request))
+        return response
+
     def delete_model(self, request: HttpRequest, obj: User) -> None:
         for membership in obj.memberships.all():
             note_removed(membership=membership, actor=actor(request))
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        for user in queryset:
-            self.delete_model(request, user)
+        super(LoggedAdmin, self).delete_model(request, obj)
 
 
 class MembershipFormSet(PaginationInlineFormSet):  # type: ignore[misc]
@@ -157,6 +175,7 @@ class TeamAdmin(OwnerAdmin):
             update_team(team=obj, fields=fields, actor=actor(request))
         else:
             super().save_model(request, obj, form, change)
+            note_created(team=obj, actor=actor(request))
 
     def save_formset(self, request: HttpRequest, form: "ModelForm[Team]", formset: Any, change: bool) -> None:
         formset.save()

@@ -2,7 +2,7 @@
 """Base classes and helpers of all admin pages."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from django.contrib.admin import ModelAdmin as DjangoModelAdmin
@@ -24,7 +24,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from contextopt.inputs import Input, field_problems
-from contextopt.people.audit import note_event
+from contextopt.people.audit import note_event, note_everywhere
 
 COUNTED_MAX = 10_000
 
@@ -125,8 +125,52 @@ class OwnerAdmin(BaseAdmin):
         return [f"{obj}, with all that belongs to it" for obj in objs], {name: len(objs)}, set(), []
 
 
-class RulesAdmin(BaseAdmin):
-    """A team's rules, edited in place. The log of changes keeps their values before and after."""
+class LoggedAdmin(BaseAdmin):
+    """Rows that are edited in place. The log of changes keeps their values before and after."""
+
+    logged_as = "rules.changed"
+
+    def teams_of(self, obj: Any) -> Iterable[int] | None:
+        """Return the teams whose logs have the row's changes, or None if all have them."""
+        return [obj.team_id] if hasattr(obj, "team_id") else None
+
+    def save_model(self, request: HttpRequest, obj: Any, form: "ModelForm[Any]", change: bool) -> None:
+        stored = type(obj)._default_manager.filter(pk=obj.pk).first() if change else None
+        form.stored_values = _values(stored) if stored else {}  # type: ignore[attr-defined]
+        super().save_model(request, obj, form, change)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """Log the change once everything is saved, lists of other rows too."""
+        super().save_related(request, form, formsets, change)
+        before, after = form.stored_values, _values(form.instance)
+        if before != after:
+            self.note(request, form.instance, before=before, after=after)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.note(request, obj, before=_values(obj))
+        super().delete_model(request, obj)
+
+    @transaction.atomic
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for row in queryset:
+            self.delete_model(request, row)
+
+    def note(self, request: HttpRequest, obj: Any, **values: dict[str, Any]) -> None:
+        change: dict[str, Any] = {
+            "actor": actor(request),
+            "action": self.logged_as,
+            "subject": f"{self.opts.verbose_name}: {obj}",
+            **values,
+        }
+        teams = self.teams_of(obj)
+        if teams is None:
+            note_everywhere(**change)
+        for team_id in teams or ():
+            note_event(team_id=team_id, **change)
+
+
+class RulesAdmin(LoggedAdmin):
+    """A team's rules."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if obj is None else ("team",)
@@ -135,42 +179,14 @@ class RulesAdmin(BaseAdmin):
         if hasattr(obj, "updated_by"):
             obj.updated_by = actor(request)
         super().save_model(request, obj, form, change)
-        if not change:
-            self._note(request, obj, after=_values(obj))
-        elif form.changed_data:
-            before = {name: form.initial.get(name) for name in form.changed_data}
-            self._note(request, obj, before=before, after={name: form.cleaned_data[name] for name in before})
-
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        self._note(request, obj, before=_values(obj))
-        super().delete_model(request, obj)
-
-    @transaction.atomic
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        for rules in queryset:
-            self.delete_model(request, rules)
-
-    def _note(
-        self,
-        request: HttpRequest,
-        obj: Any,
-        *,
-        before: dict[str, Any] | None = None,
-        after: dict[str, Any] | None = None,
-    ) -> None:
-        name = str(self.opts.verbose_name)
-        note_event(
-            team_id=obj.team_id,
-            actor=actor(request),
-            action="rules.changed",
-            subject=f"{name}: {obj}",
-            before=before,
-            after=after,
-        )
 
 
-def _values(rules: Model) -> dict[str, Any]:
-    return {name: value for name, value in model_to_dict(rules).items() if name not in ("id", "team")}
+# The log itself says who made a change and when. It has no secrets.
+UNLOGGED = ("id", "team", "created_by", "updated_by", "password", "last_login", "date_joined")
+
+
+def _values(row: Model) -> dict[str, Any]:
+    return {name: value for name, value in model_to_dict(row).items() if name not in UNLOGGED}
 
 
 class AddOnlyAdmin(BaseAdmin):

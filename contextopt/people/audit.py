@@ -33,20 +33,51 @@ def note_event(
     Raises:
         ValueError: a value's name says that it is a secret.
     """
-    old, new = dict(before or {}), dict(after or {})
-    for name in (*old, *new):
-        if name in SECRET_NAMES:
-            raise ValueError(f"{name} is a secret, and the log is read by others")
-    same = {name for name in old.keys() & new.keys() if old[name] == new[name]}
+    changed = _differences(before or {}, after or {})
     return AuditEvent.objects.create(
         team_id=team_id,
         at=at or timezone.now(),
         actor=actor[:ACTOR_MAX],
         action=action,
         subject=subject[:SUBJECT_MAX],
-        before={name: _plain(value) for name, value in old.items() if name not in same},
-        after={name: _plain(value) for name, value in new.items() if name not in same},
+        **changed,
     )
+
+
+def note_everywhere(
+    *,
+    actor: str,
+    action: str,
+    subject: str,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+) -> None:
+    """Log a change of the whole installation in the log of every team.
+
+    Raises:
+        ValueError: a value's name says that it is a secret.
+    """
+    changed = _differences(before or {}, after or {})
+    shared = {"at": timezone.now(), "actor": actor[:ACTOR_MAX], "action": action, **changed}
+    AuditEvent.objects.bulk_create(
+        [
+            AuditEvent(team_id=team_id, subject=subject[:SUBJECT_MAX], **shared)
+            for team_id in Team.objects.order_by("pk").values_list("pk", flat=True)
+        ],
+        batch_size=1_000,
+    )
+
+
+def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, dict[str, Any]]:
+    """Return the values that differ, `before` and `after`."""
+    for name in (*old, *new):
+        if name in SECRET_NAMES:
+            raise ValueError(f"{name} is a secret, and the log is read by others")
+    same = {name for name in old.keys() & new.keys() if old[name] == new[name]}
+    return {
+        side: {name: _plain(value) for name, value in values.items() if name not in same}
+        for side, values in (("before", old), ("after", new))
+    }
 
 
 def _plain(value: object) -> Any:

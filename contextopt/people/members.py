@@ -194,8 +194,7 @@ def change_password(*, user: User, password: str) -> None:
     """Set a new password. It ends the user's sessions on all other devices."""
     user.set_password(password)
     user.save(update_fields=["password"])
-    for membership in user.memberships.all():
-        _note(membership, f"user:{user.get_username()}", "password.changed")
+    note_password(user=user, actor=f"user:{user.get_username()}")
 
 
 def _hold(membership: Membership) -> Membership:
@@ -225,6 +224,18 @@ def find_last_admins(leaving: Collection[int]) -> list[Membership]:
     admins = Membership.objects.filter(role=Role.ADMIN, user__is_active=True)
     safe = admins.exclude(pk__in=leaving).values("team")
     return list(admins.filter(pk__in=leaving).exclude(team__in=safe).select_related("user", "team"))
+
+
+def note_created(*, team: Team, actor: str) -> None:
+    """Log a new team."""
+    after = {"name": team.name, "slug": team.slug, "time_zone": team.time_zone}
+    note_event(team_id=team.pk, actor=actor, action="team.created", subject=team.name, after=after)
+
+
+def note_password(*, user: User, actor: str) -> None:
+    """Log a new password in each of the user's teams."""
+    for membership in user.memberships.select_related("user"):
+        _note(membership, actor, "password.changed")
 
 
 def note_added(*, membership: Membership, actor: str) -> None:

@@ -31,6 +31,8 @@ ABOUT = (
     ("member", "Members"),
     ("invitation", "Invitations"),
     ("password", "Passwords"),
+    ("user", "Accounts"),
+    ("group", "Groups"),
     ("team", "Team"),
     ("space", "Spaces"),
     ("record", "Records"),
@@ -40,6 +42,8 @@ ABOUT = (
     ("review", "Review"),
     ("questions", "Question sets"),
     ("rules", "Memory and hand-off rules"),
+    ("prices", "Model prices"),
+    ("view", "Saved views"),
 )
 HEADER = ("at", "actor", "action", "subject", "before", "after")
 
