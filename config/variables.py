@@ -9,6 +9,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from config.embedded.locks import restrict
+
 # A host name, one with all its subdomains (.example.com), an address, or all of them (*).
 HOST = re.compile(r"\*|\.?[\w-]+(\.[\w-]+)*\.?|\[[0-9a-fA-F:.]+\]")
 # An address to listen at: a name, or one of IPv4 or IPv6.
@@ -131,6 +133,8 @@ def env_secret(name: str, path: Path) -> str:
             _write_once(path, secrets.token_urlsafe(50))
         except OSError as error:
             raise ImproperlyConfigured(f"{path} cannot be written ({error}); set {name}") from None
+    # A copy that was restored from a backup may be open to others.
+    restrict(path, group=0)
     if not (secret := path.read_text().strip()):
         raise ImproperlyConfigured(f"{path} is empty; delete it to create a new one, or set {name}")
     return secret

@@ -3,6 +3,8 @@
 import contextlib
 import fcntl
 import getpass
+import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +20,27 @@ def open_lock(var_dir: Path, name: str) -> IO[bytes]:
     path = var_dir / "locks" / f"{name}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Everything that uses the folder comes here first. Others may only enter it: when root starts the
+        # database, the account that runs it has its files inside.
+        restrict(var_dir, others=stat.S_IXOTH)
         return path.open("ab")
     except OSError as error:
         raise LockError(
             f"{error.filename} cannot be written ({error.strerror}). Make {var_dir} writable for user "
             f"{getpass.getuser()}: Contextopt keeps its database, logs and locks there."
         ) from error
+
+
+def restrict(path: Path, *, group: int | None = None, others: int = 0) -> None:
+    """Leave others, and the group if given, only these rights. Links and files of someone else stay."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return
+    mode = stat.S_IMODE(status.st_mode) & ~stat.S_IRWXO | others
+    if group is not None:
+        mode = mode & ~stat.S_IRWXG | group
+    if mode != stat.S_IMODE(status.st_mode) and os.geteuid() in (0, status.st_uid):
+        path.chmod(mode)
 
 
 def try_lock(handle: IO[bytes], operation: int) -> bool:

@@ -146,8 +146,6 @@ def _make_room(place: Location) -> None:
     """Create the directories, owned by the server's account and closed to everybody else."""
     try:
         place.var_dir.mkdir(exist_ok=True)
-        if place.run_as is not None and place.home.is_relative_to(place.var_dir):
-            place.var_dir.chmod(place.var_dir.stat().st_mode | stat.S_IXOTH)
         for directory in (place.home, place.socket_dir):
             _make_private(directory, place)
     except OSError as error:

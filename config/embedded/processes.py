@@ -19,10 +19,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 import psutil
 
 from config.embedded.errors import PortInUseError
+from config.embedded.locks import restrict
 from config.embedded.pulses import FOLDER, Pulses
 
 MARK = "CONTEXTOPT_UP"
@@ -49,6 +51,10 @@ class Program:
     command: tuple[str, ...]
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 @dataclass
 class LogFile:
     """A child's log under var/log. Errors are read back from it, and it is rotated."""
@@ -57,9 +63,16 @@ class LogFile:
     position: int = 0
 
     def start(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.touch()
+        """Make the file, and close it and all other logs to everybody but their owner."""
+        self.open().close()
+        for path in (self.path.parent, *self.path.parent.iterdir()):
+            restrict(path, group=0)
         self.position = self.path.stat().st_size
+
+    def open(self) -> IO[bytes]:
+        """Open the file for appending. Only its owner may read it, whatever the umask."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return open(self.path, "ab", opener=_private)
 
     def new_errors(self) -> list[str]:
         """Return the lines written since the last call that report an error.
@@ -93,7 +106,8 @@ class LogFile:
         if self.position > MAX_LOG_BYTES:
             older = self.path.with_suffix(".log.1")
             try:
-                older.write_bytes(self.path.read_bytes())
+                with open(older, "wb", opener=_private) as copy:
+                    copy.write(self.path.read_bytes())
             except OSError:
                 older.unlink(missing_ok=True)
             os.truncate(self.path, 0)
@@ -117,8 +131,7 @@ class Child:
         self.pulses.reset()
         self.silenced_at = None
         marks = {MARK: str(base_dir), FOLDER: str(self.pulses.folder), "PYTHONUNBUFFERED": "1"}
-        self.log.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.path.open("ab") as log:
+        with self.log.open() as log:
             self.process = subprocess.Popen(  # noqa: S603
                 self.program.command,
                 cwd=base_dir,

@@ -38,6 +38,17 @@ def test_what_is_no_address_is_refused(value: str, monkeypatch: pytest.MonkeyPat
         env_url("LLM_BASE_URL")
 
 
+def test_a_secret_that_was_restored_is_closed_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    path = tmp_path / "secret_key"
+    path.write_text("from a backup")
+    path.chmod(0o644)
+    assert env_secret("SECRET_KEY", path) == "from a backup"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_an_empty_file_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SECRET_KEY", raising=False)
     path = tmp_path / "secret_key"

@@ -289,6 +289,16 @@ def test_socket_directory_of_somebody_else_is_refused(new_checkout: Callable[[st
         place.socket_dir.unlink()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o755, 0o700])
+def test_others_may_at_most_enter_the_folder(place: Location, mode: int) -> None:
+    """The server's account needs that, when root starts the server."""
+    place.var_dir.chmod(mode)
+    postgres.ensure_running(place)
+    assert query(place, "SELECT 1") == [(1,)]
+    assert place.var_dir.stat().st_mode & 0o007 == 0o001
+    assert place.home.stat().st_mode & 0o077 == 0
+
+
 @as_root
 def test_checkout_that_the_servers_account_cannot_enter(new_checkout: Callable[[str], Path]) -> None:
     closed = new_checkout("closed")

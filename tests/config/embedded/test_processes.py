@@ -145,6 +145,46 @@ def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:
     assert log.tail(1) == ["ValueError: b"]
 
 
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_logs_are_for_their_owner_alone(tmp_path: Path, umask: int) -> None:
+    """Old logs too, and those that a child is given after its log was deleted."""
+    folder = tmp_path / "log"
+    folder.mkdir(mode=0o755)
+    old = [folder / name for name in ("web.log", "chat.log", "web.log.1")]
+    for path in old:
+        path.write_text("before\n")
+        path.chmod(0o644)
+    link = folder / "link"
+    link.symlink_to(tmp_path)
+    tmp_path.chmod(0o755)
+    log, new = LogFile(folder / "web.log"), LogFile(tmp_path / "new" / "web.log")
+    before = os.umask(umask)
+    try:
+        log.start()
+        new.start()
+        new.path.unlink()
+        new.open().close()
+    finally:
+        os.umask(before)
+    assert [mode(path) for path in (folder, *old)] == [0o700, 0o600, 0o600, 0o600]
+    assert [mode(path) for path in (new.path.parent, new.path)] == [0o700, 0o600]
+    assert mode(tmp_path) == 0o755
+    assert old[0].read_text() == "before\n"
+
+
+def test_a_rotated_log_is_private_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "MAX_LOG_BYTES", 10)
+    log = LogFile(tmp_path / "web.log")
+    log.start()
+    log.path.write_text("ValueError: a\n")
+    log.new_errors()
+    assert mode(tmp_path / "web.log.1") == 0o600
+
+
 def test_a_log_may_be_emptied_or_deleted(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "web.log")
     log.start()
