@@ -72,6 +72,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.caching.NoStoreMiddleware",
     "config.heads.HeadMiddleware",
     "config.compression.PageGZipMiddleware",
     "contextopt.telemetry.middleware.TraceMiddleware",

@@ -41,8 +41,6 @@ def render_page(
     if request.htmx and request.method == "POST":
         _add_toasts(request, response)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
-    # The page is one team's at one moment: caches must not share it, or show it again after logout.
-    response.headers.setdefault("Cache-Control", "private, no-cache")
     return response
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 MCP_PATH = "/mcp"
 BODY_MAX_BYTES = 4 * 2**20
 JSON = "application/json"
+NO_STORE = (b"cache-control", b"no-store")
 # A client that sends slowly holds only its connection: no turn here or of the tools waits for its body.
 CHECKS_AT_ONCE = 4
 
@@ -156,14 +157,14 @@ def _refuse_type(request: ASGIRequest) -> HttpResponse | None:
 
 
 def _with_headers(send: Send, caller: Caller) -> Send:
-    """Return a `send` that adds the headers with the key's remaining requests."""
-    if caller.allowance is None:
-        return send
-    added = [(name.lower().encode(), value.encode()) for name, value in caller.allowance.headers().items()]
+    """Return a `send` that adds the headers with the key's remaining requests, and forbids caches."""
+    allowance = caller.allowance.headers() if caller.allowance else {}
+    added = [NO_STORE, *((name.lower().encode(), value.encode()) for name, value in allowance.items())]
 
     async def sending(message: Mapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *added]}
+            kept = [each for each in message.get("headers", ()) if each[0].lower() != NO_STORE[0]]
+            message = {**message, "headers": [*kept, *added]}
         await send(message)
 
     return sending
@@ -210,7 +211,7 @@ async def _send_response(send: Send, response: HttpResponse) -> None:
     headers: list[tuple[bytes, bytes]] = [
         (name.lower().encode(), value.encode()) for name, value in response.items()
     ]
-    headers.append((b"content-length", str(len(response.content)).encode()))
+    headers += [NO_STORE, (b"content-length", str(len(response.content)).encode())]
     start: dict[str, Any] = {"type": "http.response.start", "status": response.status_code}
     await send({**start, "headers": headers})
     await send({"type": "http.response.body", "body": response.content})

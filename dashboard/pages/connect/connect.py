@@ -66,9 +66,7 @@ def connect_key(request: TeamRequest) -> HttpResponse:
     if not form.is_valid():
         return _render(request, keys, keys.first(), key_form=form)
     key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
-    response = _render(request, keys, key, secret=secret)
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return _render(request, keys, key, secret=secret)
 
 
 @require_POST

@@ -196,9 +196,4 @@ def render_settings(
         "demo": Space.objects.of(team).filter(is_demo=True).order_by("name").values_list("name", flat=True),
         **more,
     }
-    response = render_page(
-        request, TEMPLATE, context, partials=("keys", "members", "embeddings"), status=status
-    )
-    if more:
-        response.headers["Cache-Control"] = "no-store"
-    return response
+    return render_page(request, TEMPLATE, context, partials=("keys", "members", "embeddings"), status=status)

@@ -69,6 +69,7 @@ class TestEveryModel:
         response = root.get(page(model, "changelist"))
         assert response.status_code == 200
         assert "'unsafe-eval'" in response["Content-Security-Policy"]
+        assert "no-store" in response["Cache-Control"]
 
     def test_search(self, root, world, model):
         for query in ("9" * 30, "\x00", "ø'\"%"):

@@ -288,12 +288,18 @@ def names_something(body: dict[str, object] | None) -> bool:
     return any(value in ("{slug}", "{assembly}", "{task}") for value in (body or {}).values())
 
 
+def test_the_description_may_be_stored(client):
+    for path in ("openapi.json", "docs"):
+        assert "no-store" not in client.get(f"/api/{path}").get("Cache-Control", "")
+
+
 @pytest.mark.parametrize(("method", "path", "scope", "body"), ENDPOINTS, ids=NAMES)
 class TestEveryEndpoint:
     def test_nobody(self, nobody, places, method, path, scope, body):
         response = call(nobody, method, path, body, places)
         assert response.status_code == 401
         assert response["WWW-Authenticate"].startswith("Bearer")
+        assert response["Cache-Control"] == "no-store"
         assert response["Content-Type"] == "application/problem+json"
 
     def test_lower_scope(self, team, places, method, path, scope, body):
@@ -306,6 +312,7 @@ class TestEveryEndpoint:
         response = call(make_caller(team, scope), method, path, body, places)
         expected = {404} if "revisions/1" in path else {200, 201, 204}
         assert response.status_code in expected, response.content
+        assert response["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,25 @@ def test_the_role_opens_it_and_one_below_does_not(name: str, address, team: Team
     assert log_in(factories.make_user("able", team, needed)).get(address(name)).status_code == 200
 
 
+@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES, *FRAGMENTS])
+def test_no_cache_stores_it(name: str, address, owner_client: Client) -> None:
+    for headers in ({}, {"HX-Request": "true"}):
+        assert "no-store" in owner_client.get(address(name), headers=headers).headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("name", [*ACTIONS, *OPEN_ACTIONS, *LINKS])
+def test_no_cache_stores_what_follows_from_an_action(name: str, owner_client: Client) -> None:
+    known = {"slug": "support", "token": "x", "page": "assemblies"}
+    pattern = next(p for p in urls.urlpatterns if isinstance(p, URLPattern) and p.name == name)
+    url = reverse(f"dashboard:{name}", kwargs={k: known.get(k, 1) for k in pattern.pattern.converters})
+    assert "no-store" in owner_client.post(url).headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("url", ["/healthz", "/metrics", "/accounts/login/", "/admin/login/", "/nowhere"])
+def test_no_cache_stores_the_other_addresses(url: str) -> None:
+    assert "no-store" in Client().get(url).headers["Cache-Control"]
+
+
 @pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES])
 def test_anonymous_visitors_are_sent_to_the_login(name: str, address) -> None:
     response = Client().get(address(name))

@@ -39,6 +39,7 @@ def test_a_key_comes_in_either_header(address: str, secret: str, space: Space) -
     for headers in ({"Authorization": f"Bearer {secret}"}, {"X-API-Key": secret}):
         answer = post(address, headers)
         assert "Queue stuck" in answer.json()["result"]["content"][0]["text"]
+        assert answer.headers["cache-control"] == "no-store"
 
 
 def test_a_slash_at_the_end_is_no_other_address(address: str, secret: str, space: Space) -> None:
@@ -52,6 +53,7 @@ def test_without_a_valid_key_nothing_is_served(address: str, team: Team) -> None
         answer = post(address, headers)
         assert answer.status_code == 401
         assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["cache-control"] == "no-store"
 
 
 def test_who_sends_many_wrong_keys_must_wait(address: str, secret: str, space: Space) -> None:

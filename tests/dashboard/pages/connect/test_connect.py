@@ -45,7 +45,7 @@ def test_pinned_records_count_too(owner_client: Client, space: Space) -> None:
 def test_a_new_key_is_filled_in_once(owner_client: Client, team: Team, space: Space) -> None:
     response = owner_client.post(f"{URL}key", NEW, headers={**HTMX, "HX-Target": "connect"})
     html = response.content.decode()
-    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Cache-Control"] == "private, no-store"
     key = ApiKey.objects.get()
     assert (key.team, key.name, key.created_by) == (team, "ci", "user:olga")
     secret = html.split('data-fill="key">')[1].split("<")[0]

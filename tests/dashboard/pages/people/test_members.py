@@ -21,7 +21,7 @@ def make_link(client: Client, **overrides: object) -> str:
     response = client.post(f"{URL}invitations", data, headers={**HTMX, "HX-Target": "members"})
     assert response.status_code == 200
     assert "<html" not in response.content.decode()
-    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Cache-Control"] == "private, no-store"
     found = re.search(r"http://testserver(/invitations/[^<]+/)", response.content.decode())
     assert found is not None
     return found[1]

@@ -46,7 +46,7 @@ def test_a_key_is_shown_once_and_works(owner_client: Client, team: Team) -> None
     # The guided start goes on.
     assert 'id="start" aria-label="Getting started" hx-swap-oob="true"' in squeezed(html)
     secret = html.split('<pre id="secret">')[1].split("<")[0]
-    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Cache-Control"] == "private, no-store"
     assert secret not in str(dict(owner_client.session)) + str(owner_client.cookies)
     key = find_key(secret)
     assert key is not None
@@ -75,7 +75,7 @@ class TestRotating:
             f"{URL}keys/{key.pk}/rotate", {"overlap_hours": 24}, headers=dict(self.HEADERS)
         )
         new = answer.content.decode().split('<pre id="secret">')[1].split("<")[0]
-        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["Cache-Control"] == "private, no-store"
         assert find_key(old) is not None and find_key(new) is not None
         assert ApiKey.objects.get(pk=key.pk).expires_at is not None
 
