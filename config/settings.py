@@ -45,6 +45,8 @@ def database_params() -> dict[str, str]:
 
 # Maximum number of open pages that each web process notifies of changes.
 EVENT_STREAMS = env_int("EVENT_STREAMS", 500, low=0, high=100_000)
+# A client may keep us waiting this long for the next part of its body.
+BODY_STALL_SECONDS = env_int("BODY_STALL_SECONDS", 20, low=1, high=3_600)
 DEBUG = env_bool("DEBUG")
 SECRET_KEY = env_secret("SECRET_KEY", VAR_DIR / "secret_key")
 ALLOWED_HOSTS = env_hosts("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")

@@ -14,20 +14,19 @@ from typing import IO, Any, NamedTuple
 import psycopg
 import structlog
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.http import FileResponse, HttpRequest, HttpResponseBadRequest, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBadRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from config.tenants import Sender, Tenants
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.transport import API_PREFIX
-from contextopt.asgi import Receive, Scope, Send
+from contextopt.asgi import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import Busy
 from contextopt.fairness import Costs, Lane, Turns
 from dashboard.kit.frame import errors as pages
@@ -39,6 +38,8 @@ REQUESTS_AT_ONCE = 10
 # An export holds its connection for as long as its client takes to read it.
 EXPORTS_AT_ONCE = 6
 BLOCK_BYTES = 64_000
+# Thousands of unfinished bodies fit into memory.
+SPOOL_BYTES = 2**18
 # A form is a little longer than the file in it. Anything beyond this is refused unread.
 BODY_MAX_BYTES = 33 * 2**20
 # Reading a larger body takes a noticeable time, whatever is asked.
@@ -103,12 +104,17 @@ class Site(ASGIHandler):
         self._costs = Costs()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        receive = with_deadline(receive)
         try:
             body = await self.read_body(receive)
         except RequestAborted:
             # The client has gone, or sent chunks that are none. Without an answer, the server sends a 500.
             cut = HttpResponseBadRequest("The body ended too early.", content_type="text/plain")
             await self.send_response(cut, send)
+            return
+        except BodyTooSlow:
+            slow = HttpResponse(BODY_TOO_SLOW, "text/plain", 408, headers={"Connection": "close"})
+            await self.send_response(slow, send)
             return
         with closing(body):
             sender = self._tenants.find(scope)
@@ -127,14 +133,18 @@ class Site(ASGIHandler):
     async def read_body(self, receive: Receive) -> IO[bytes]:
         """Read a body, or just enough of it for Django to see that it is too long."""
         # The caller closes it.
-        body = tempfile.SpooledTemporaryFile(settings.FILE_UPLOAD_MAX_MEMORY_SIZE)  # noqa: SIM115
+        body = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115
         while body.tell() <= BODY_MAX_BYTES:
-            message = await receive()
+            try:
+                message = await receive()
+            except BodyTooSlow:
+                body.close()
+                raise
             if message["type"] == "http.disconnect":
                 body.close()
                 raise RequestAborted
             part = message.get("body", b"")
-            if body.tell() + len(part) > settings.FILE_UPLOAD_MAX_MEMORY_SIZE:
+            if body.tell() + len(part) > SPOOL_BYTES:
                 await sync_to_async(body.write, thread_sensitive=False)(part)
             else:
                 body.write(part)
@@ -223,7 +233,7 @@ class Site(ASGIHandler):
                     async with turn:
                         await self.send_response(response, send)
                     listening.cancel()
-            except* RequestAborted:
+            except* (RequestAborted, BodyTooSlow):
                 pass
             except* Busy:
                 await self.send_response(_refuse(scope, Busy()), send)

@@ -11,7 +11,7 @@ import httpx2
 import structlog
 from django.core.handlers.asgi import ASGIRequest
 
-from contextopt.asgi import Receive, Scope, Send
+from contextopt.asgi import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.gateway.admission import Gate, Refused
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.exchanges import Exchange
@@ -63,6 +63,7 @@ class Call:
     _parts: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.receive = with_deadline(self.receive)
         self.headers = {name.lower(): value for name, value in self.scope["headers"]}
         raw = self.scope.get("raw_path") or self.scope["path"].encode()
         self.path = raw.decode("latin-1").partition("?")[0]
@@ -159,6 +160,9 @@ class Call:
         """Answer a client that has gone, or sent chunks that are none: else the server sends a 500."""
         await self.refuse(400, "invalid_request_error", "The body ended too early.")
 
+    async def refuse_slow(self) -> None:
+        await self.refuse(408, "timeout_error", BODY_TOO_SLOW, [(b"connection", b"close")])
+
 
 ERROR_KINDS = {
     "unauthenticated": "authentication_error",
@@ -242,6 +246,9 @@ class Gateway:
         except ClientGoneError:
             await call.refuse_cut()
             return
+        except BodyTooSlow:
+            await call.refuse_slow()
+            return
         exchange.arrive(len(body) if body is not None else int(call.header("content-length") or 0))
         sent: bytes | AsyncIterator[bytes]
         if body is None:
@@ -292,10 +299,10 @@ class Gateway:
             message = f"The upstream cannot be reached ({type(error).__name__})."
             await call.refuse(502, "api_error", message, _status_headers(exchange))
             return
-        except ClientGoneError:
+        except (ClientGoneError, BodyTooSlow) as error:
             if exchange is not None:
                 exchange.outcome = Outcome.ABANDONED
-            await call.refuse_cut()
+            await (call.refuse_slow() if isinstance(error, BodyTooSlow) else call.refuse_cut())
             return
         try:
             await self._answer(call, response, exchange)

@@ -18,7 +18,7 @@ from django.utils.http import is_same_domain
 from ninja.errors import AuthenticationError
 
 from contextopt.api.protocol import problems
-from contextopt.asgi import Receive, Scope, Send
+from contextopt.asgi import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import TooManyAttempts, TooManyRequests
 from contextopt.people.keychecks import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
@@ -171,14 +171,19 @@ def _with_headers(send: Send, caller: Caller) -> Send:
 
 
 def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive, Send]:
-    """Return a `receive` and a `send` that replace the SDK's own words about a body that is too large or
-    ended too early by a problem.
+    """Return a `receive` and a `send` that replace the SDK's own words about a body that is too large, too
+    slow or ended too early by a problem.
     """
-    is_whole = is_cut = is_refused = False
+    is_whole = is_cut = is_slow = is_refused = False
+    receive = with_deadline(receive)
 
     async def receiving() -> Mapping[str, Any]:
-        nonlocal is_whole, is_cut
-        message = await receive()
+        nonlocal is_whole, is_cut, is_slow
+        try:
+            message = await receive()
+        except BodyTooSlow:
+            is_slow = True
+            return {"type": "http.disconnect"}
         if message["type"] == "http.disconnect":
             # The SDK goes on listening while it answers.
             is_cut = not is_whole
@@ -188,9 +193,9 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
 
     async def sending(message: Mapping[str, Any]) -> None:
         nonlocal is_refused
-        if message["type"] == "http.response.start" and (is_cut or message["status"] == 413):
+        if message["type"] == "http.response.start" and (is_cut or is_slow or message["status"] == 413):
             is_refused = True
-            refuse = _refuse_cut if is_cut else _refuse_size
+            refuse = _refuse_slow if is_slow else _refuse_cut if is_cut else _refuse_size
             await _send_response(send, refuse(ASGIRequest(scope, BytesIO())))
         elif not is_refused:
             await send(message)
@@ -200,6 +205,11 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
 
 def _refuse_cut(request: ASGIRequest) -> HttpResponse:
     return problems.bad_request(request, "The body ended too early.")
+
+
+def _refuse_slow(request: ASGIRequest) -> HttpResponse:
+    headers = {"Connection": "close"}
+    return problems.problem(request, 408, "too_slow", "Body too slow", BODY_TOO_SLOW, headers=headers)
 
 
 def _refuse_size(request: ASGIRequest) -> HttpResponse:

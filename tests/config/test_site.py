@@ -115,6 +115,20 @@ def test_a_body_that_breaks_off_is_the_clients_fault(transactional_db: None) -> 
     assert in_own_loop(story()) == (400, [b"The body ended too early."])
 
 
+@pytest.mark.parametrize("path", ["/accounts/login/", "/api/v1/assemblies"])
+def test_a_body_that_stalls_is_refused(path: str, transactional_db: None, settings: Any) -> None:
+    settings.BODY_STALL_SECONDS = 1
+
+    async def story() -> tuple[dict[str, Any], dict[str, Any]]:
+        page = call(path, "POST", content_length="9")
+        await send(page, b"{", more=True)
+        return await page.receive_output(10), await page.receive_output(10)
+
+    start, body = in_own_loop(story())
+    assert (start["status"], body["body"]) == (408, b"The body did not arrive in time.")
+    assert (b"Connection", b"close") in start["headers"]
+
+
 def test_a_body_without_end_is_refused(space: Space, team: Team) -> None:
     _, key = factories.make_key(team, Scope.ADMIN)
     piece = b" " * 2**20

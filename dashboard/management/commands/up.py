@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import http.client
 import os
+import resource
 import secrets
 import sys
 import time
@@ -34,8 +35,13 @@ ADMIN_NAME = "admin"
 PATIENCE_SECONDS = 60.0
 # Without GATEWAY_PORT, the gateway listens so many ports above the web server.
 GATEWAY_DISTANCE = 10
-# A web process accepts this many connections beside those of open pages.
-REQUESTS_AT_ONCE = 400
+# The gateway and each web process accept this many connections, the web beside those of open pages. Clients
+# that send slowly hold only their connection, until their deadline, so there must be many.
+CONNECTIONS = 4_096
+# Headers must be complete after this time. An idle connection is closed after it too.
+HEADERS_MS = 20_000
+# Files that a process opens beside its connections.
+OTHER_FILES = 400
 DATABASE_CHECK_SECONDS = 1.0
 DATABASE_ASK_SECONDS = 2.0
 # A server that does not answer this many times in a row is considered to hang.
@@ -61,6 +67,7 @@ class Command(BaseCommand):
     ) -> None:
         try:
             with take_place():
+                raise_file_limit()
                 if ended := end_leftovers(settings.BASE_DIR):
                     self._say(f"Stopped {ended} processes left over from an earlier run.")
                 check_port(host, port)
@@ -224,11 +231,33 @@ def programs(host: str, port: int, web_workers: int, *, jobs: bool, gateway: boo
     return [*served, *workers(), Program("beat", beat)] if jobs else served
 
 
+def raise_file_limit() -> None:
+    """Let the processes open as many files as they accept connections, as far as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # A relayed prompt has one connection to its client and another to its model.
+    needed = settings.EVENT_STREAMS + 2 * CONNECTIONS + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def connection_options(connections: int, files_each: int) -> tuple[str, ...]:
+    """Return a server's options for its connections. It must not run out of files: accepting would fail."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        connections = max(1, min(connections, (soft - OTHER_FILES) // files_each))
+    return (
+        *("--no-ws", "--backlog", "2048", "--backpressure", str(connections)),
+        # With HTTP/2, a connection may stay silent for ever.
+        *("--http", "1", "--http1-header-read-timeout", str(HEADERS_MS)),
+    )
+
+
 def web_command(host: str, port: int, web_workers: int) -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "granian", "config.asgi:application", "--interface", "asginl"),
         *("--host", host, "--port", str(port), "--workers", str(web_workers)),
-        *("--no-ws", "--backpressure", str(settings.EVENT_STREAMS + REQUESTS_AT_ONCE)),
+        *connection_options(settings.EVENT_STREAMS + CONNECTIONS, files_each=1),
         *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
     )
 
@@ -284,7 +313,7 @@ def gateway_command() -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "granian", "config.gateway:application", "--interface", "asgi"),
         *("--host", settings.GATEWAY_HOST, "--port", str(settings.GATEWAY_PORT), "--workers", "1"),
-        *("--no-ws", "--http", "1", "--backlog", "2048"),
+        *connection_options(CONNECTIONS, files_each=2),
         *("--respawn-failed-workers", "--workers-kill-timeout", "5"),
     )
 

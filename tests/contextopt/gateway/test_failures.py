@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import json
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -137,8 +139,30 @@ def test_a_client_that_leaves_while_it_sends(caller: Caller) -> None:
     assert (row.outcome, row.reason) == ("abandoned", "too_large")
 
 
-def send_half(caller: Caller, length: int) -> bytes:
-    """Announce a request of this length, send no more than its beginning, and return what comes back."""
+def test_a_client_that_stops_sending(caller: Caller, upstream: Upstream, tmp_path: Path) -> None:
+    process = gateway_process(upstream, tmp_path, BODY_STALL_SECONDS="1")
+    process.start()
+    own = Caller(caller.space, caller.secret, process.address)
+    try:
+        # A request that is too long to be read passes as it comes.
+        answers = [send_half(own, length, is_cut=False) for length in (99, READ_MAX_BYTES + 1)]
+    finally:
+        process.stop()
+    for answer in answers:
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 ")
+        assert b"connection: close" in head
+        assert json.loads(body)["error"]["message"] == "The body did not arrive in time."
+
+
+def test_a_client_without_a_key_is_refused_before_its_body(caller: Caller) -> None:
+    assert send_half(replace(caller, secret=""), 99, is_cut=False).startswith(b"HTTP/1.1 401 ")
+
+
+def send_half(caller: Caller, length: int, *, is_cut: bool = True) -> bytes:
+    """Announce a request of this length, send no more than its beginning, and return what comes back until
+    the server closes the connection.
+    """
     host, port = caller.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as client:
         lines = (
@@ -148,8 +172,10 @@ def send_half(caller: Caller, length: int) -> bytes:
             f"Content-Length: {length}",
         )
         client.sendall("\r\n".join([*lines, "", '{"model"']).encode())
-        client.shutdown(socket.SHUT_WR)
-        return client.recv(1_000)
+        if is_cut:
+            client.shutdown(socket.SHUT_WR)
+        client.settimeout(60)
+        return b"".join(iter(lambda: client.recv(1_000), b""))
 
 
 @pytest.fixture

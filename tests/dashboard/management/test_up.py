@@ -29,7 +29,18 @@ from config.embedded.errors import PortInUseError
 from config.embedded.place import BASE_DIR, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
-from dashboard.management.commands.up import Announcer, settle_gateway, web_command, workers, write_now
+from dashboard.management.commands.up import (
+    CONNECTIONS,
+    HEADERS_MS,
+    Announcer,
+    connection_options,
+    gateway_command,
+    raise_file_limit,
+    settle_gateway,
+    web_command,
+    workers,
+    write_now,
+)
 from tests.processes import free_port
 
 COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
@@ -280,10 +291,52 @@ def test_what_waits_for_a_model_has_a_worker_of_its_own(
     assert {name: line[line.index("--queues") + 1] for name, line in commands.items()} == expected
 
 
-def test_open_pages_leave_room_for_requests(settings: Any) -> None:
+@pytest.fixture
+def file_limit() -> Iterator[int]:
+    """The limit of open files, which a test may change."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connections_of(command: tuple[str, ...]) -> int:
+    return int(command[command.index("--backpressure") + 1])
+
+
+def test_open_pages_leave_room_for_requests(file_limit: int, settings: Any) -> None:
     settings.EVENT_STREAMS = 2_000
-    command = web_command("127.0.0.1", 8000, web_workers=8)
-    assert int(command[command.index("--backpressure") + 1]) >= 2_100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, file_limit))
+    raise_file_limit()
+    assert connections_of(web_command("127.0.0.1", 8000, web_workers=8)) == 2_000 + CONNECTIONS
+    assert connections_of(gateway_command()) == CONNECTIONS
+
+
+def test_no_server_accepts_more_than_it_may_open(file_limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, file_limit))
+    assert connections_of(web_command("127.0.0.1", 8000, web_workers=8)) < 1_024
+    assert connections_of(gateway_command()) < 512
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Half"])
+def test_clients_that_never_ask_are_let_go(begun: bytes, tmp_path: Path) -> None:
+    (tmp_path / "echo.py").write_text("async def application(scope, receive, send): ...")
+    port = free_port()
+    options = ["1000" if option == str(HEADERS_MS) else option for option in connection_options(10, 1)]
+    command = [sys.executable, "-m", "granian", "echo:application", "--interface", "asginl", *options]
+    with subprocess.Popen([*command, "--port", str(port)], cwd=tmp_path, stderr=subprocess.DEVNULL) as server:
+        try:
+            assert wait_for(lambda: is_open(port))
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                client.sendall(begun)
+                # The server closes the connection.
+                assert client.recv(1_000) == b""
+        finally:
+            server.terminate()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture

@@ -4,11 +4,12 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx2
 import pytest
+from asgiref.testing import ApplicationCommunicator
 from django.db import connection, transaction
 
 from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
@@ -158,6 +159,27 @@ def test_a_body_that_breaks_off_is_a_problem(address: str, secret: str) -> None:
         answer = client.recv(4_000)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b'"detail":"The body ended too early."' in answer
+
+
+def test_a_body_that_stalls_is_a_problem(transactional_db: None, settings: Any, secret: str) -> None:
+    settings.BODY_STALL_SECONDS = 1
+    call = {
+        "type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "scheme": "http",
+        "server": ("localhost", 80), "headers": [
+            (b"host", b"localhost"), (b"x-api-key", secret.encode()), (b"content-length", b"99"),
+            *((name.lower().encode(), value.encode()) for name, value in ACCEPTS.items()),
+        ],
+    }  # fmt: skip
+
+    async def story() -> list[Mapping[str, Any]]:
+        page = ApplicationCommunicator(serve_mcp, call)
+        await page.send_input({"type": "http.request", "body": b"{", "more_body": True})
+        return [await page.receive_output(10), await page.receive_output(10)]
+
+    start, body = in_own_loop(story())
+    assert start["status"] == 408
+    assert (b"connection", b"close") in start["headers"]
+    assert json.loads(body["body"])["detail"] == "The body did not arrive in time."
 
 
 def test_the_way_follows_the_user_agent(address: str, team: Team, space: Space) -> None:
