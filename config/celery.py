@@ -18,6 +18,9 @@ HARD_TIME_LIMIT_SECONDS = 90
 QUEUE = "contextopt"
 # Jobs that wait for a model's answer have their own queue, so that figures and vectors don't wait with them.
 CHAT_QUEUE = "contextopt_chat"
+# A broker that hangs holds up a request for at most twice this time: in the first try and in the second, over
+# a new connection.
+BROKER_SECONDS = 0.4
 
 app = Celery("contextopt")
 app.conf.update(
@@ -37,19 +40,25 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
+    broker_connection_timeout=2 * BROKER_SECONDS,
+    # The first connection of a pool may be older than the broker.
+    task_publish_retry_policy={"max_retries": 1, "interval_start": 0.0},
     timezone="UTC",
 )
+
+
+REDIS_OPTIONS = {
+    "visibility_timeout": VISIBILITY_TIMEOUT_SECONDS,
+    "socket_connect_timeout": BROKER_SECONDS,
+    "socket_timeout": BROKER_SECONDS,
+}
 
 
 def broker_options(broker_url: str) -> dict[str, object]:
     """Return the broker's settings: those of `broker_url`, else a queue in the product's own PostgreSQL."""
     if broker_url:
-        return {
-            "broker_url": broker_url,
-            "broker_transport_options": {"visibility_timeout": VISIBILITY_TIMEOUT_SECONDS}
-            if broker_url.startswith("redis")
-            else {},
-        }
+        is_redis = broker_url.startswith("redis")
+        return {"broker_url": broker_url, "broker_transport_options": REDIS_OPTIONS if is_redis else {}}
     return {
         # The transport warns about an address without a host, but connects by `conn_string`.
         "broker_url": "pgmq://localhost",

@@ -26,7 +26,7 @@ READY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """What to send, over how many connections. It ends by itself after `seconds`."""
+    """The requests to send, and the number of connections for them. It ends by itself after `seconds`."""
 
     mode: str
     port: int

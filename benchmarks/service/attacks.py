@@ -1,4 +1,4 @@
-"""What others notice while someone attacks or floods the running product, each attack by itself.
+"""Attacks and floods on the running product, one after the other, and what others notice of them.
 
 A scenario takes the running product and returns its figures. Attackers run in a separate process
 (attackers.py) and end by themselves.

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from config.celery import CHAT_QUEUE, QUEUE
 from config.embedded import postgres
 from config.embedded.place import BASE_DIR, Location, location
 from dashboard.management.commands.up import worker_command, workers
+from tests.concurrency import beside
 from tests.model_server import ModelServer, Reply
 
 PATIENCE_SECONDS = 90
@@ -194,6 +196,39 @@ def test_a_worker_does_jobs_of_another_broker(environment: dict[str, str], work:
         shell = Shell(environment | broker)
         shell.run(SEND_RECOUNT)
         wait_until(lambda: is_recounted(environment))
+        shell.end()
+
+
+SEND = """
+from django.test import override_settings
+from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.outbox import begin_conversation
+from contextopt.models import Team
+with override_settings(LLM_BASE_URL="http://127.0.0.1:9/v1"):
+    begin_conversation(
+        team=Team.objects.ensure_default(), data=ConversationIn(space="jobs"), first=MessageIn(text="{}"),
+        actor="test",
+    )
+"""
+QUEUED_MESSAGE = "SELECT state FROM contextopt_message WHERE text = '{}'"
+
+
+@pytest.mark.usefixtures("shell")
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_broker_that_hangs_holds_no_message_up(environment: dict[str, str], is_known: bool) -> None:
+    text = f"Sent to a broker that hangs, known: {is_known}"
+    with ValkeyServer() as valkey:
+        shell = Shell(environment | {"CELERY_BROKER_URL": f"redis://127.0.0.1:{valkey.port}/0"})
+        # A process that has a connection to the broker keeps it.
+        shell.run(SEND_RECOUNT if is_known else "pass")
+        broker = int(valkey.client().info("server")["process_id"])
+        os.kill(broker, signal.SIGSTOP)
+        sent = beside(lambda: shell.run(SEND.format(text)))
+        try:
+            sent.result(PATIENCE_SECONDS)
+        finally:
+            os.kill(broker, signal.SIGCONT)
+        assert execute(environment, QUEUED_MESSAGE.format(text)) == [("queued",)]
         shell.end()
 
 
