@@ -1,5 +1,6 @@
 """The API's description is pinned and complete, and the API's answers match it."""
 
+import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -155,6 +156,24 @@ def test_served(client, db):
     assert response.json()["openapi"].startswith("3.1")
     packed = client.get("/api/openapi.json", headers={"Accept-Encoding": "gzip"})
     assert len(packed.content) < len(response.content) / 5
+
+
+def test_the_description_is_made_once(client, db):
+    plain = client.get("/api/openapi.json")
+    first, second = (
+        client.get("/api/openapi.json", headers={"Accept-Encoding": "br, gzip"}) for _ in range(2)
+    )
+    # A response that is compressed for each request has a random part.
+    assert first.content == second.content
+    assert gzip.decompress(first.content) == plain.content
+    assert (first["Content-Encoding"], first["Vary"]) == ("gzip", "Accept-Encoding")
+    assert first["ETag"] == plain["ETag"]
+
+
+def test_a_known_description_is_not_sent_again(client, db):
+    etag = client.get("/api/openapi.json")["ETag"]
+    known = client.get("/api/openapi.json", headers={"If-None-Match": etag, "Accept-Encoding": "gzip"})
+    assert (known.status_code, known.content, known["ETag"]) == (304, b"", etag)
 
 
 def test_docs_page_calls_no_other_host(client, db):
