@@ -1,7 +1,10 @@
 """The web application: Django for pages and API. Event streams and MCP requests hold no thread."""
 
+import asyncio
 import gc
 import os
+from collections.abc import Mapping
+from typing import Any
 
 # Nothing imported is ever freed, so garbage collection would waste a sixth of the startup time.
 gc.disable()
@@ -23,13 +26,33 @@ from contextopt.asgi import Receive, Scope, Send  # noqa: E402
 from dashboard.kit.frame.events import EVENTS_PATH, serve_events  # noqa: E402
 from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
 
+# Whoever guesses passwords or keys waits this long for each refusal.
+REFUSAL_SECONDS = 1.0
 _site = Site()
+
+
+def with_slow_refusals(send: Send) -> Send:
+    """Return a `send` that holds refused guesses back, so that a client cannot send the next one at once.
+
+    The wait takes no thread. A key that has reached its limit is told so at once, with its `RateLimit`.
+    """
+
+    async def sending(message: Mapping[str, Any]) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 429:
+            names = {name.lower() for name, _ in message["headers"]}
+            if b"ratelimit-limit" not in names:
+                await asyncio.sleep(REFUSAL_SECONDS)
+        await send(message)
+
+    return sending
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http" and scope["path"] == EVENTS_PATH:
         await serve_events(scope, receive, send)
-    elif scope["type"] == "http" and scope["path"].removesuffix("/") == MCP_PATH:
+        return
+    send = with_slow_refusals(send)
+    if scope["type"] == "http" and scope["path"].removesuffix("/") == MCP_PATH:
         await serve_mcp(scope, receive, send)
     else:
         await _site(scope, receive, send)

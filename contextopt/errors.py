@@ -106,10 +106,10 @@ class ServiceUnavailable(ContextoptError):
 
 
 class TooManyAttempts(ContextoptError):
-    """Too many attempts failed. The next one is allowed after `seconds`."""
+    """Too many attempts failed or came at once. The next one is allowed after `seconds`."""
 
-    def __init__(self, seconds: int) -> None:
-        super().__init__(f"Too many failed attempts. Try again in {plural(seconds, 'second')}.")
+    def __init__(self, seconds: int, reason: str = "Too many failed attempts.") -> None:
+        super().__init__(f"{reason} Try again in {plural(seconds, 'second')}.")
         self.seconds = seconds
 
 

@@ -2,15 +2,24 @@
 
 Strangers must not be able to lock people out. At an address where someone has logged in lately, only their
 own attempts there count, however many others try their account or share their address.
+
+Hashing a password takes most of a second of processor time. Each process hashes one at a time, and only a few
+requests wait for their turn, because each holds a thread.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 from unicodedata import normalize
 
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.http import HttpRequest
 from django.utils import timezone
 
+from contextopt.errors import TooManyAttempts
 from contextopt.people import throttles
 from contextopt.people.addresses import client_address
 from contextopt.people.models import Throttle
@@ -21,6 +30,51 @@ ADDRESS = Limit("address", 10, timedelta(seconds=6))
 ACCOUNT = Limit("account", 30, timedelta(seconds=10))
 WRONG_KEYS = Limit("wrong keys", 30, timedelta(seconds=2))
 KNOWN_FOR = timedelta(days=30)
+# Those who hash or wait for it. The last places are for people at an address that they have logged in from.
+PLACES = 2
+PLACES_WITH_KNOWN = 4
+BUSY_SECONDS = 2
+
+_is_known = ContextVar("is_known", default=False)
+
+
+class HashingRoom:
+    """Lets one password be hashed at a time, and few requests wait for it."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._door = threading.Lock()
+        self._inside = 0
+
+    def check(self) -> None:
+        """Raises: TooManyAttempts: the room is full."""
+        if self._inside >= (PLACES_WITH_KNOWN if _is_known.get() else PLACES):
+            raise TooManyAttempts(BUSY_SECONDS, "Many people are logging in at this moment.")
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        """Wait for a turn to hash. Raises: TooManyAttempts: the room is full."""
+        with self._door:
+            self.check()
+            self._inside += 1
+        try:
+            with self._turn:
+                yield
+        finally:
+            with self._door:
+                self._inside -= 1
+
+
+hashing_room = HashingRoom()
+
+
+class PasswordHasher(PBKDF2PasswordHasher):
+    """Django's own hasher, one password at a time. All its hashes stay valid."""
+
+    def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
+        """Raises: TooManyAttempts: too many others wait."""
+        with hashing_room.enter():
+            return super().encode(password, salt, iterations)
 
 
 class LogInGate:
@@ -38,7 +92,11 @@ class LogInGate:
     ) -> None:
         """Raises: TooManyAttempts."""
         if request is not None and username:
-            throttles.take(*_read(request, username))
+            buckets, busy = _read(request, username)
+            _is_known.set(_known_key(*_pair(request, username)) in busy)
+            # An attempt that is not made is not counted.
+            hashing_room.check()
+            throttles.take(buckets, busy)
 
 
 def note_log_in(request: HttpRequest, user: Any, **_: object) -> None:

@@ -18,6 +18,7 @@ from config.site import BLOCK_BYTES, BODY_MAX_BYTES, EXPORTS_AT_ONCE, REQUESTS_A
 from contextopt.asgi import Scope as AsgiScope
 from contextopt.fairness import WAITING_MAX
 from contextopt.models import Assembly, Record, Role, Scope, Space, Team
+from contextopt.people.logins import WRONG_KEYS
 from contextopt.spaces.records import lock_space
 from contextopt.sql import own_conninfo
 from tests import factories
@@ -355,3 +356,17 @@ def test_a_full_line_is_refused_for_a_while(space: Space, team: Team) -> None:
         return answers
 
     assert in_own_loop(story()) == [(503, b"2")] * 2
+
+
+def test_who_guesses_keys_waits_for_each_refusal(transactional_db: None) -> None:
+    async def story() -> None:
+        for _ in range(WRONG_KEYS.burst):
+            page = call("/api/v1/me", authorization="Bearer ctx_no")
+            await send(page, b"")
+            assert (await read(page))[0] == 401
+        page = call("/api/v1/me", authorization="Bearer ctx_no")
+        await send(page, b"")
+        assert await page.receive_nothing(0.5)
+        assert (await read(page))[0] == 429
+
+    in_own_loop(story())

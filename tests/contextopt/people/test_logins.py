@@ -1,19 +1,24 @@
 """Limits on log-ins: checked before any hashing, shared by all web processes, and locking nobody out."""
 
+import threading
 from collections.abc import Iterator
+from contextvars import Context
 from datetime import timedelta
+from functools import partial
 
 import pytest
 import time_machine
-from django.contrib.auth.hashers import MD5PasswordHasher
+from django.contrib.auth.hashers import MD5PasswordHasher, PBKDF2PasswordHasher, check_password, make_password
 from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
+from contextopt.errors import TooManyAttempts
 from contextopt.models import Throttle, User
+from contextopt.people.logins import PLACES, hashing_room
 from contextopt.tasks import sweep
 from tests import factories
-from tests.concurrency import at_once
+from tests.concurrency import at_once, beside, wait_until
 
 LOG_IN = "/accounts/login/"
 DOORS = [LOG_IN, "/admin/login/"]
@@ -202,3 +207,61 @@ class TestAddress:
         assert [self.guess("", remote="::ffff:192.0.2.9") for _ in range(6)][-1] == 429
         assert self.guess("", remote="::ffff:192.0.2.10") == 200
         assert self.guess("", remote="192.0.2.9") == 429
+
+
+@pytest.fixture
+def known(owner, clock) -> None:
+    """The owner has logged in from here."""
+    assert log_in("olga", RIGHT).status_code == 302
+
+
+@pytest.fixture
+def full_room(settings) -> Iterator[None]:
+    """All places of strangers where passwords are hashed are taken."""
+    is_over = threading.Event()
+    # The one whose turn it is stays until the end of the test, and the others wait for it.
+    inside = [beside(partial(hash_until, is_over)) for _ in range(PLACES)]
+    wait_until(lambda: Context().run(is_full))
+    yield
+    is_over.set()
+    for each in inside:
+        each.result(30)
+
+
+def hash_until(is_over: threading.Event) -> None:
+    with hashing_room.enter():
+        assert is_over.wait(30)
+
+
+def is_full() -> bool:
+    try:
+        hashing_room.check()
+    except TooManyAttempts:
+        return True
+    return False
+
+
+def test_few_wait_for_their_password_to_be_hashed(owner, clock, full_room):
+    answers = [log_in("olga") for _ in range(7)]
+    assert {(answer.status_code, answer["Retry-After"]) for answer in answers} == {(429, "2")}
+    assert "Many people are logging in at this moment." in answers[0].content.decode()
+    # They were not tried, so they do not count.
+    assert not Throttle.objects.exists()
+
+
+def test_whoever_logged_in_from_there_before_may_still_wait(owner, clock, known, full_room):
+    assert log_in("tom").status_code == 429
+    assert log_in("olga", RIGHT).status_code == 302
+
+
+def test_each_hash_takes_a_place(settings, full_room):
+    settings.PASSWORD_HASHERS = ["contextopt.people.logins.PasswordHasher"]
+    with pytest.raises(TooManyAttempts):
+        Context().run(make_password, "correct horse")
+
+
+def test_hashes_of_before_stay_valid(settings):
+    old = PBKDF2PasswordHasher().encode("correct horse", "salt", 1)
+    settings.PASSWORD_HASHERS = ["contextopt.people.logins.PasswordHasher"]
+    assert check_password("correct horse", old)
+    assert not check_password("wrong", old)
