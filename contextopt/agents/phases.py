@@ -15,7 +15,7 @@ from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.phases import PhaseResult, filter_phase
 from contextopt.engine.prompts.values import Certificate
 from contextopt.engine.prompts.warnings import warnings_json
-from contextopt.engine.text.counters import Counter
+from contextopt.engine.text.counters import Counter, Unmarked
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +104,7 @@ def saving_of(
     """Return the saving of a filtered context; `config` is the profile's settings, empty without one."""
     return Saving(
         kind=Kind.PHASE,
-        before=context,
+        before=Unmarked(context),
         after=outcome.context,
         tokens_before=outcome.full_tokens,
         tokens_after=outcome.filtered_tokens,

@@ -29,14 +29,14 @@ from contextopt.engine.agents.retries import (
     RetryPlan,
     plan_retry,
 )
-from contextopt.engine.text.counters import Counter
+from contextopt.engine.text.counters import Counter, Unmarked
 from contextopt.errors import Conflict
 from contextopt.jobs import END_RETRY_WAITS, run_after_commit
 
 log = structlog.get_logger(__name__)
 
 ENDED_AT_ONCE = 1_000
-FULL_REPLAN = "the task, plan, error and diagnosis in full"
+FULL_REPLAN = "the task, plan and diagnosis in full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class Retry:
         return self.plan.everything or self.plan.context
 
     @property
-    def baseline(self) -> FullRetry | FullReplan | None:
+    def baseline(self) -> Unmarked | None:
         """The retry that would be sent without us, or None if nothing is or would be sent."""
         if not self.is_compared:
             return None
         if self.plan.action == "replan":
-            return FullReplan(self.failed)
+            return Unmarked(FullReplan(self.failed))
         context = self.failed.context or AgentContext()
-        return FullRetry(context, self.failed.plan_text, self.failed.error)
+        return Unmarked(FullRetry(context, self.failed.plan_text, self.failed.error))
 
     @property
     def baseline_name(self) -> str:

@@ -193,8 +193,8 @@ class DeltaOut(TypedDict):
 
     `text` is the counted text: the rendered retry context, or the full context with plan and error if
     everything is sent again. `task` carries the diagnosis and is not counted. `full_context_tokens` is the
-    size without Contextopt: the full context with plan and error, or for a replan the task, plan, error and
-    diagnosis in full. `saved_tokens` is null if nothing is sent.
+    size without Contextopt: the full context with plan and error, or for a replan the task, plan and
+    diagnosis in full, without our marks. `saved_tokens` is null if nothing is sent.
     """
 
     assembly_id: int | None

@@ -15,11 +15,11 @@ from contextopt.assemblies.ledgers import EntryJson, pack_entries
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.agents.composition import Composed, compose
-from contextopt.engine.agents.retries import FullRetry
+from contextopt.engine.agents.retries import FullReplan, FullRetry
 from contextopt.engine.agents.steps import HINT
 from contextopt.engine.prompts.values import Certificate
 from contextopt.engine.prompts.warnings import TASK_STOPPED, TASK_WAITS, ContextWarning
-from contextopt.engine.text.counters import get_counter
+from contextopt.engine.text.counters import Unmarked, get_counter
 from contextopt.locks import hold_team
 from contextopt.models import Attempt, Task, Team
 from memory.memories.inputs import HintIn
@@ -86,13 +86,19 @@ class _Sent:
         return (*self.gathered.warnings, *self.composed.warnings)
 
     @property
-    def full(self) -> FullRetry | None:
-        """The prompt without Contextopt: the caller's full context, if given, with plan and error in full."""
+    def full(self) -> Unmarked | None:
+        """The prompt without Contextopt: the caller's full context, if given, with plan and error in full,
+        or for a replan with task, plan and diagnosis.
+        """
         if self.asked.data.context is None:
             return None
-        failed = self.asked.planned.retry.failed if self.asked.planned else None
-        plan, error = (failed.plan_text, failed.error) if failed else ("", "")
-        return FullRetry(self.asked.given, plan, error)
+        given = self.asked.given
+        if self.asked.planned is None:
+            return Unmarked(given)
+        retry = self.asked.planned.retry
+        if retry.plan.action == "replan":
+            return Unmarked(FullReplan(retry.failed, given))
+        return Unmarked(FullRetry(given, retry.failed.plan_text, retry.failed.error))
 
     @property
     def entries(self) -> tuple[EntryJson, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from contextopt.engine.agents.contexts import FIELDS, AgentContext
 from contextopt.engine.agents.trims import Trimmed, trim
 from contextopt.engine.prompts.warnings import OVER_BUDGET, UNKNOWN_PHASE, ContextWarning
-from contextopt.engine.text.counters import Counter
+from contextopt.engine.text.counters import Counter, Unmarked
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.validation import MAX_INT, check_int, check_text
 from contextopt.engine.wording import plural
@@ -74,7 +74,10 @@ DEFAULT_PROFILES: Mapping[str, PhaseProfile] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
-    """The context of a phase. `budget_tokens` is None if the phase has no profile."""
+    """The context of a phase. `budget_tokens` is None if the phase has no profile.
+
+    `full_tokens` counts the full context without our marks, `filtered_tokens` the text as it is sent.
+    """
 
     phase: str
     context: AgentContext
@@ -108,12 +111,12 @@ def filter_phase(
     are removed from its end, and the last remaining one is cut at a line.
     """
     check_text("phase", phase)
-    full_tokens = counter.count(context)
+    full_tokens = counter.count(Unmarked(context))
     profile = profiles.get(phase)
     if profile is None:
         message = f"The phase {phase!r:.80} has no profile: the context is unchanged."
         warning = ContextWarning(UNKNOWN_PHASE, message)
-        return PhaseResult(phase, context, None, full_tokens, full_tokens, (warning,))
+        return PhaseResult(phase, context, None, full_tokens, counter.count(context), (warning,))
     kept = context.keeping(profile.fields)
     filtered_tokens = counter.count(kept)
     trimmed: tuple[Trimmed, ...] = ()

@@ -1,7 +1,7 @@
 """The text of a coding agent's next attempt, chosen by why the last one failed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
@@ -26,7 +26,7 @@ from contextopt.engine.agents.errorlogs import (
 )
 from contextopt.engine.agents.plans import summarise_plan
 from contextopt.engine.text.cleaning import flatten, flatten_to
-from contextopt.engine.text.counters import Counter, RenderedCounter
+from contextopt.engine.text.counters import Counter, RenderedCounter, Unmarked
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.marks import marked_block
 from contextopt.engine.text.validation import MAX_INT, check_int, check_text
@@ -229,22 +229,26 @@ class FullRetry:
 
 @dataclass(frozen=True, slots=True)
 class FullReplan:
-    """The text of a replan without Contextopt: task, plan, error and diagnosis in full, and no files."""
+    """The text of a replan without Contextopt: task, plan and diagnosis in full, as a planner gets no error.
+
+    `context` is what the planner would get besides, such as its own full context.
+    """
 
     attempt: FailedAttempt
+    context: AgentContext = field(default_factory=AgentContext)
 
     def render(self) -> str:
-        return _sections(
-            ("Task", self.attempt.task),
-            ("Plan", self.attempt.plan_text),
-            ("Latest error", self.attempt.error),
-            ("Diagnosis", str(self.attempt.diagnosis)),
+        rest = _sections(
+            ("Task", marked_block(self.attempt.task)),
+            ("Plan", marked_block(self.attempt.plan_text)),
+            ("Diagnosis", marked_block(str(self.attempt.diagnosis))),
         )
+        return "\n".join(filter(None, (self.context.render(), rest)))
 
     def field_chars(self) -> Iterator[int]:
+        yield from self.context.field_chars()
         yield len(self.attempt.task)
         yield len(self.attempt.plan_text)
-        yield len(self.attempt.error)
         yield sum(map(len, self.attempt.diagnosis.to_json().values()))
 
 
@@ -254,8 +258,8 @@ class RetryPlan:
 
     `task` carries the diagnosis if the agent tries again. `everything` is set if the full context is sent
     again; `context` then only describes the changes. `receiver_files` is the receiver's memory after sending.
-    `full_context_tokens` counts what would be sent without Contextopt: the full context, or the contents of
-    `FullReplan` for a replan. If nothing is sent, nothing is saved.
+    `full_context_tokens` counts what would be sent without Contextopt and so without marks: the full context,
+    or the contents of `FullReplan` for a replan. If nothing is sent, nothing is saved.
     """
 
     action: ActionName
@@ -310,7 +314,7 @@ def plan_retry(
     if action == "stop":
         return RetryPlan(action, attempt.task, nothing, 0, receiver)
     everything = _everything(attempt, current)
-    full_tokens = counter.count(everything)
+    full_tokens = counter.count(Unmarked(everything))
     if action == "wait":
         return RetryPlan(
             action, attempt.task, nothing, full_tokens, receiver, wait_seconds=ENVIRONMENT_WAIT_SECONDS
@@ -318,7 +322,8 @@ def plan_retry(
     context = replace(nothing, task_summary=flatten_to(attempt.task, TASK_SUMMARY_CHARS))
     if action == "replan":
         context = _counted(replace(context, plan_summary=attempt.plan_text), counter)
-        return RetryPlan(action, attempt.task, context, counter.count(FullReplan(attempt)), receiver)
+        full_tokens = counter.count(Unmarked(FullReplan(attempt)))
+        return RetryPlan(action, attempt.task, context, full_tokens, receiver)
     context = replace(
         context,
         plan_summary=summarise_plan(attempt.plan),
@@ -329,9 +334,10 @@ def plan_retry(
         deltas = build_delta(receiver, current, counter.count_text, limits.deltas)
         context = replace(context, changed_files=deltas.changed_files)
         delta = _counted(context, counter)
-        if delta.estimated_tokens <= full_tokens:
+        # Everything is sent with marks, which make it larger than the baseline.
+        if delta.estimated_tokens <= full_tokens or delta.estimated_tokens <= counter.count(everything):
             return RetryPlan(action, task, delta, full_tokens, deltas.receiver_files)
-    context = replace(context, estimated_tokens=full_tokens)
+    context = replace(context, estimated_tokens=counter.count(everything))
     receiver = _after_everything(receiver, everything, current)
     return RetryPlan(action, task, context, full_tokens, receiver, everything)
 

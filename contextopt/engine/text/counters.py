@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from contextopt.engine.text.fences import without_marks
 from contextopt.engine.text.tokens import (
     HEURISTIC_CHARS_PER_TOKEN,
     MAX_CHARS_PER_TOKEN,
@@ -27,6 +28,19 @@ class Measurable(Protocol):
     def field_chars(self) -> Iterable[int]:
         """Return the characters of each field's contents, without paths, headings and the task."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unmarked:
+    """A baseline: the text as it would be sent without us, who alone add marks and fences."""
+
+    marked: Measurable
+
+    def render(self) -> str:
+        return without_marks(self.marked.render())
+
+    def field_chars(self) -> Iterable[int]:
+        return self.marked.field_chars()
 
 
 class Counter(Protocol):

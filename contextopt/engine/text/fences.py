@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.marks import MARK
+from contextopt.engine.text.marks import MARK, NO_NEWLINE, unmark
 
 STRATEGY_HINT = "STRATEGY HINT"
 EXTERNAL_DATA = "EXTERNAL DATA"
@@ -39,6 +39,12 @@ _SPELLED = (_GAP.join([word[0], *(f"[{c}{c.upper()}]" for c in word[1:])]) for w
 _BRACKETS = re.compile(rf"\[[ \[]*+(?:(?=(/?{_GAP}(?:{'|'.join(_SPELLED)})))|)")
 _READINGS_MAX = 200_000
 
+# Every other line that begins so is marked, so a line that is not marked is ours.
+_OUR_LINES = re.compile(
+    rf"^(?:\[(?:END )?{EXTERNAL_DATA} [0-9a-f]{{{DIGEST_CHARS}}}(?:: [^\n]*)?\]\n|{re.escape(NO_NEWLINE)})",
+    re.MULTILINE,
+)
+
 
 class _Readings(dict[int, str]):
     """The reading of each character, computed when it first occurs."""
@@ -59,6 +65,11 @@ def fence(text: str, label: str, note: str = "") -> str:
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGEST_CHARS]
     opening = f"[{label} {digest}: {note}]" if note else f"[{label} {digest}]"
     return "\n".join([opening, *lines, f"[END {label} {digest}]"])
+
+
+def without_marks(text: str) -> str:
+    """Return a rendered text without what only we add to it: marks, fences, and notes on a file's end."""
+    return unmark(_OUR_LINES.sub("", text))
 
 
 def quiet_lines(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from contextopt.agents.profiles import (
 )
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
+from contextopt.engine.text.counters import Unmarked
 from contextopt.engine.text.marks import unmark
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -103,8 +104,10 @@ def test_an_unknown_phase_is_unchanged_with_a_warning(team: Team) -> None:
     assert result.outcome.context == make_agent_context()
     assert "dreaming" in result.outcome.warnings[0].message
     assert Assembly.objects.get(pk=result.id).warning_codes == ["unknown_phase"]
-    row = Assembly.objects.get(pk=result.id)
-    assert row.tokens_saved == 0
+    row = Assembly.objects.select_related("payload").get(pk=result.id)
+    # Our marks are sent, but they are no part of the full context.
+    assert row.payload.baseline_text == Unmarked(make_agent_context()).render()
+    assert row.tokens_saved == row.tokens_before - row.tokens_after < 0
     assert row.tokens_available == row.tokens_after
     assert not row.truncated
 

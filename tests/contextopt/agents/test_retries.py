@@ -13,6 +13,7 @@ from contextopt.agents.retries import end_waits
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.retries import FullRetry
+from contextopt.engine.text.fences import without_marks
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import (
@@ -128,9 +129,11 @@ def test_a_replan_is_compared_with_a_full_replan(team: Team) -> None:
     task = make_task(team, files=BEFORE, description="Round prices. " * 50)
     result = make_attempt(task, files=AFTER, root_cause="bad_plan", error="Traceback\n" * 100)
     payload = AssemblyPayload.objects.select_related("assembly").get(pk=result.attempt.assembly_id)
-    assert payload.ledger["baseline"] == "the task, plan, error and diagnosis in full"
+    assert payload.ledger["baseline"] == "the task, plan and diagnosis in full"
     assert task.description in payload.baseline_text
     assert "price_7" not in payload.baseline_text
+    # No planner is sent the error, so leaving it out saves nothing.
+    assert "Traceback" not in payload.baseline_text
     assert 0 < payload.assembly.tokens_saved == result.attempt.saved_tokens < result.attempt.full_tokens
     assert verify_assembly(payload) == []
 
@@ -139,7 +142,10 @@ def test_missing_context_sends_everything_again(team: Team) -> None:
     task = make_task(team, files=BEFORE)
     context = make_agent_context().to_json()
     result = make_attempt(task, files=AFTER, root_cause="missing_context", context=context)
-    assert result.attempt.delta_tokens == result.attempt.full_tokens
+    payload = AssemblyPayload.objects.get(pk=result.attempt.assembly_id)
+    assert payload.text.startswith("## Package manifest\n> ")
+    assert payload.baseline_text == without_marks(payload.text)
+    assert result.attempt.delta_tokens > result.attempt.full_tokens
     assert result.to_json()["full_context"] == context
     assert result.to_json()["text"].startswith("## Package manifest")
     assert memory(task)["src/module_0.py"] == SentFile("f" * 2_000)

@@ -65,7 +65,7 @@ class TestFilterPhase:
             assert (code, "task" in err) == (2, True)
 
     def test_an_unknown_phase_warns(self, run: Run, context: Path) -> None:
-        code, out, _ = run("filter_phase", "dreaming", context, "--json")
+        code, out, _ = run("filter_phase", "dreaming", context, "--json", "--counter", "heuristic")
         answer: Answer = json.loads(out)
         assert (code, answer["saved_tokens"], len(answer["warnings"])) == (0, 0, 1)
         assert answer["context"] == make_agent_context().to_json()
@@ -167,7 +167,7 @@ class TestRetryDelta:
     def test_the_baseline_is_named(self, run: Run, write: Callable[[object], Path]) -> None:
         assert "%) against the full context" in run("retry_delta", write(RETRY))[1]
         replan = write(RETRY | {"diagnosis": {"root_cause": "bad_plan"}})
-        assert "against the task, plan, error and diagnosis in full" in run("retry_delta", replan)[1]
+        assert "against the task, plan and diagnosis in full" in run("retry_delta", replan)[1]
 
     def test_the_documented_retry_saves_most_of_it(self, run: Run, write: Callable[[object], Path]) -> None:
         files = {f"f{number}.py": f"line {number}\n" * 250 for number in range(5)}

@@ -158,6 +158,25 @@ def test_the_callers_own_context_comes_first_and_is_what_is_compared(build: Any,
     assert verify_assembly(payload_of(result)) == []
 
 
+def test_a_replan_is_compared_with_what_a_planner_would_be_sent(build: Any, team: Team) -> None:
+    """That is the caller's own context, task, plan and diagnosis, but no error, and none of our marks."""
+    context = {"files": [{"path": "cart.py", "content": "total = 1\n"}]}
+    task = factories.make_task(team, description="Round the prices")
+    failure = {
+        "plan": "Look\nRound",
+        "error": "Traceback\n" * 900,
+        "diagnosis": {"root_cause": "bad_plan", "reason": "Too early"},
+    }
+    result = build(task_id=task.pk, phase="planning", context=context, failure=failure)
+    payload = payload_of(result)
+    assert payload.baseline_text == (
+        "## Files\n### cart.py\ntotal = 1\n\n## Task\nRound the prices\n\n## Plan\nLook\nRound\n\n"
+        "## Diagnosis\nbad_plan — Too early.\n"
+    )
+    assert result.full_tokens == TOKENIZER.count(payload.baseline_text)
+    assert verify_assembly(payload) == []
+
+
 def test_a_repository_that_is_not_indexed_is_said(build: Any, team: Team) -> None:
     task = factories.make_task(team, repository="elsewhere")
     result = build(task_id=task.pk, phase="building")

@@ -44,7 +44,7 @@ def test_a_replan_is_compared_with_a_replan(team: Team) -> None:
     task = make_task(team, files={"cart.py": "x = 1\n" * 500})
     result = make_attempt(task, root_cause="bad_plan", files={"cart.py": "x = 1\n" * 500})
     row = Assembly.objects.get()
-    assert row.payload.ledger["baseline"] == "the task, plan, error and diagnosis in full"
+    assert row.payload.ledger["baseline"] == "the task, plan and diagnosis in full"
     # The files would not have been sent, so leaving them out saves nothing.
     assert read_account(task).full_tokens == row.tokens_before == result.attempt.full_tokens < 200
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contextopt.engine.agents.contexts import FIELDS, AgentContext, ContextFile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseProfile, PhaseResult, filter_phase
 from contextopt.engine.prompts.warnings import OVER_BUDGET, UNKNOWN_PHASE
-from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, get_counter
+from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, Unmarked, get_counter
 from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import RememberingTokenizer
 from tests.contextopt.engine.factories import TOKENIZER
@@ -90,7 +90,7 @@ def test_an_unknown_phase_gets_everything_and_a_warning() -> None:
     result = filter_phase(context, "dreaming", DEFAULT_PROFILES, EXACT)
     assert result.context is context
     assert result.budget_tokens is None
-    assert result.saved_tokens == 0
+    assert result.filtered_tokens == EXACT.count(context)
     (warning,) = result.warnings
     assert (warning.code, warning.remedy) == (UNKNOWN_PHASE, None)
     assert "dreaming" in warning.message
@@ -132,7 +132,7 @@ def test_whole_items_go_from_the_end_and_the_last_is_cut_at_a_line() -> None:
     (warning,) = result.warnings
     assert (warning.code, warning.remedy) == (OVER_BUDGET, None)
     assert warning.message.startswith(
-        f"{result.full_tokens - result.budget_tokens:,} tokens over the budget of "
+        f"{EXACT.count(context) - result.budget_tokens:,} tokens over the budget of "
     )
     assert "files" in warning.message
 
@@ -259,3 +259,27 @@ def test_counters_by_name() -> None:
     assert get_counter("tokenizer", "cl100k_base") == RenderedCounter(RememberingTokenizer(TOKENIZER))
     with pytest.raises(InvalidValue):
         get_counter("guess", "cl100k_base")
+
+
+def test_what_only_we_add_is_no_part_of_the_full_context() -> None:
+    """Marks, fences and the note on a file's end are sent, and so they cost; they save nothing."""
+    page = {"content": "> quoted by the page\nSecond line", "trust_level": "external"}
+    context = make_context(docs=(page,), files=(ContextFile("a.py", "no = 'line break'"),))
+    plain = Unmarked(context).render()
+    assert "> quoted by the page\nSecond line\n" in plain
+    assert "### a.py\nno = 'line break'\n\n" in plain
+    assert "[EXTERNAL DATA" in context.render()
+    assert not any(ours in plain for ours in ("EXTERNAL DATA", "No newline", "\n> src", "> > "))
+    outcome = filter_phase(context, "planning", DEFAULT_PROFILES, EXACT)
+    assert outcome.full_tokens == TOKENIZER.count(plain)
+    assert outcome.filtered_tokens == TOKENIZER.count(context.render())
+    assert outcome.saved_tokens == outcome.full_tokens - outcome.filtered_tokens < 0
+    unknown = filter_phase(context, "sleeping", DEFAULT_PROFILES, EXACT)
+    assert (unknown.full_tokens, unknown.filtered_tokens) == (outcome.full_tokens, outcome.filtered_tokens)
+
+
+@given(st.lists(st.text(alphabet="a> \n\r\x0b\x85\u2028", max_size=30), max_size=4))
+def test_every_line_of_the_full_context_is_as_given(texts: list[str]) -> None:
+    context = AgentContext(memories=tuple(f"m{text}" for text in texts))
+    shown = "".join(item if item.endswith("\n") else f"{item}\n" for item in context.memories)
+    assert Unmarked(context).render() == (f"## Memories\n{shown}" if texts else "")

@@ -19,7 +19,7 @@ from contextopt.engine.agents.retries import (
     RetryPlan,
     plan_retry,
 )
-from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter
+from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, Unmarked
 from contextopt.engine.text.errors import InvalidValue
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
@@ -111,17 +111,37 @@ def test_a_bad_plan_goes_back_to_the_planner() -> None:
 
 @pytest.mark.parametrize("counter", [EXACT, HEURISTIC])
 def test_a_replan_is_compared_with_a_full_replan(counter: Any) -> None:
-    """A planner would otherwise get task, plan, error and diagnosis in full, but no files."""
-    attempt = make_attempt("bad_plan", task="Fix the cart. " * 40, error="Traceback\n" * 200)
+    """A planner would otherwise get task, plan and diagnosis in full, but neither error nor files."""
+    attempt = make_attempt("bad_plan", task="Fix the cart. " * 40)
     outcome = plan(attempt, counter=counter)
-    full = FullReplan(attempt)
-    for part in (attempt.task, attempt.plan_text, attempt.error, str(attempt.diagnosis)):
+    full = Unmarked(FullReplan(attempt))
+    for part in (attempt.task, attempt.plan_text, str(attempt.diagnosis)):
         assert part in full.render()
     assert "price_7" not in full.render()
+    assert ERROR not in full.render()
     assert outcome.full_context_tokens == counter.count(full)
     assert 0 < outcome.saved_tokens == outcome.full_context_tokens - outcome.delta_tokens
     many = {f"f{number}.py": "x = 1\n" * 500 for number in range(9)}
     assert plan(attempt, current=many, counter=counter).saved_tokens == outcome.saved_tokens
+    longer = replace(attempt, error="Traceback\n" * 5_000)
+    assert plan(longer, counter=counter).saved_tokens == outcome.saved_tokens
+
+
+def test_a_replan_that_sends_everything_saves_only_the_rest_of_the_task() -> None:
+    attempt = make_attempt("bad_plan", task="x" * 200, plan="Look", error="E\n" * 90_000)
+    outcome = plan(attempt, counter=HEURISTIC)
+    assert outcome.saved_tokens == 0
+
+
+def test_marks_are_no_part_of_the_full_context() -> None:
+    """A log of nothing but line breaks has a mark for each, which only we would send."""
+    log = "\n" * 320_000
+    attempt = make_attempt(error=log, context=AgentContext())
+    outcome = plan(attempt)
+    plan_text = attempt.plan_text
+    unmarked = TOKENIZER.count(f"## Plan\n{plan_text}\n\n## Latest error\n{log}")
+    assert outcome.full_context_tokens == unmarked < 20_000
+    assert outcome.saved_tokens == unmarked - TOKENIZER.count(outcome.context.render())
 
 
 def test_missing_context_gets_everything_again() -> None:
@@ -129,8 +149,11 @@ def test_missing_context_gets_everything_again() -> None:
     assert outcome.action == "refetch"
     assert outcome.everything is not None
     assert outcome.everything.context.files == tuple(ContextFile(path, AFTER[path]) for path in sorted(AFTER))
-    assert outcome.delta_tokens == outcome.full_context_tokens
-    assert outcome.saved_tokens == 0
+    assert outcome.delta_tokens == TOKENIZER.count(outcome.everything.render())
+    # All of it is sent again, with marks that nobody else would add.
+    assert outcome.full_context_tokens == TOKENIZER.count(Unmarked(outcome.everything).render())
+    assert outcome.saved_tokens < 0
+    assert plan(make_attempt("missing_context"), counter=HEURISTIC).saved_tokens == 0
     assert outcome.receiver_files == fully_sent(AFTER)
 
 
@@ -155,14 +178,14 @@ def test_everything_is_sent_if_the_delta_would_be_larger() -> None:
     outcome = plan_retry(attempt, {"a": SentFile("1\n")}, {"a": "2\n"}, EXACT)
     assert outcome.action == "retry"
     assert outcome.everything is not None
-    assert outcome.saved_tokens == 0
+    assert outcome.delta_tokens == TOKENIZER.count(outcome.everything.render())
 
 
 def test_the_full_context_is_what_the_caller_would_have_sent() -> None:
     context = AgentContext(tree="src/\n" * 300, files=(ContextFile("cart.py", AFTER["cart.py"]),))
     outcome = plan(make_attempt(context=context))
     plan_text = "Read cart.py\nFix the price\nRun the tests"
-    assert outcome.full_context_tokens == EXACT.count(FullRetry(context, plan_text, ERROR))
+    assert outcome.full_context_tokens == EXACT.count(Unmarked(FullRetry(context, plan_text, ERROR)))
 
 
 def test_a_receiver_that_never_saw_a_file_gets_it_as_new() -> None:
@@ -189,7 +212,9 @@ def test_limits_hold_and_no_retry_costs_more_than_everything(
     assert len(outcome.context.latest_error) <= 1_000
     # A summary cut inside a word may cost a token more than the whole word.
     if outcome.is_sent and outcome.action != "replan":
-        assert outcome.saved_tokens >= 0
+        files = tuple(ContextFile(path, after[path]) for path in sorted(after))
+        everything = FullRetry(AgentContext(files=files), attempt.plan_text, error)
+        assert outcome.delta_tokens <= max(counter.count(everything), outcome.full_context_tokens)
     if outcome.everything is None and outcome.delta_tokens:
         assert outcome.delta_tokens == counter.count(outcome.context)
 
