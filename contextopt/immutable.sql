@@ -13,7 +13,7 @@ END $$;
 CREATE OR REPLACE TRIGGER contextopt_assembly_immutable
     BEFORE UPDATE ON contextopt_assembly
     FOR EACH ROW
-    EXECUTE FUNCTION contextopt_refuse_change('task_id');
+    EXECUTE FUNCTION contextopt_refuse_change('task_id', 'is_sent');
 
 CREATE OR REPLACE TRIGGER contextopt_audit_immutable
     BEFORE UPDATE ON contextopt_auditevent

@@ -38,11 +38,12 @@ class PhaseCompressionAdmin(ViewOnlyAdmin):
     search_help_text = "The number of a task."
     ordering = ("-id",)
     list_defer = COMPRESSION_TEXTS
+    list_select_related = ("assembly",)
     readonly_fields = ("saved",)
 
     @display(description="Tokens saved")
     def saved(self, compression: PhaseCompression) -> str:
-        return f"{compression.saved_tokens:+,}"
+        return "–" if compression.saved_tokens is None else f"{compression.saved_tokens:+,}"
 
 
 @admin.register(HandoffSettings)

@@ -297,7 +297,8 @@ def compress_phase(request: ApiRequest, task_id: Path[Id], data: CompressIn) -> 
 )
 def list_compressions(request: ApiRequest, task_id: Path[Id], query: Query[CompressionQuery]) -> HttpResponse:
     """Returns all versions of the task's hand-offs, oldest first."""
-    found = PhaseCompression.objects.filter(task=find_task(request.auth.team_id, task_id))
+    task = find_task(request.auth.team_id, task_id)
+    found = PhaseCompression.objects.filter(task=task).select_related("assembly")
     return reply(list_page(query.select(found), BY_ID, query, compression_json))
 
 

@@ -73,7 +73,8 @@ class HandoffSettingsOut(TypedDict):
 
 class CompressionOut(TypedDict):
     """A phase's hand-off. `token_count` counts the brief only. `other_brief` belongs to a writer that is not
-    active, and `brief_note` says why.
+    active, and `brief_note` says why. `saved_tokens` is null if no phase received it, and until its brief is
+    written. Leaving out a finding that matters saves nothing.
     """
 
     version: int
@@ -83,7 +84,7 @@ class CompressionOut(TypedDict):
     critical_tokens: int
     tokens_before: int
     tokens_after: int
-    saved_tokens: int
+    saved_tokens: int | None
     discarded: list[DiscardedOut]
     warnings: list[WarningJson]
     forced: bool

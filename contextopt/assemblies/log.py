@@ -288,7 +288,7 @@ class Saving:
     """One saving: the baseline, what was sent instead, and why.
 
     `before` and `tokens_before` are None without a baseline. `tokens_available` is None without a budget; the
-    larger of the two token counts is then stored instead.
+    larger of the two token counts is then stored instead. What is not sent counts nothing.
     """
 
     kind: Kind
@@ -308,6 +308,7 @@ class Saving:
     config: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
     record_ids: tuple[int, ...] = ()
+    is_sent: bool = True
 
     @cached_property
     def text(self) -> str:
@@ -360,6 +361,7 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
         tokens_after=after,
         tokens_available=max(before or 0, after) if available is None else available,
         truncated=saving.truncated,
+        is_sent=saving.is_sent,
         warning_codes=[warning.code for warning in saving.warnings],
         assembly_ms=saving.assembly_ms,
         encoding=certificate.encoding,

@@ -6,6 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from contextopt.assemblies.ledgers import EntryJson, unpack_entries
 from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
@@ -102,7 +103,8 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
 
 
 class Assembly(models.Model):
-    """One decision, in numbers. A trigger refuses changes, except to forget a deleted task.
+    """One decision, in numbers. A trigger refuses changes, except to forget a deleted task, or when a newer
+    hand-off replaces one that was not read.
 
     `tokens_before` is the baseline: what would have been sent without Contextopt, or none without a baseline.
     `tokens_after` is what was sent, including what earlier blocks carry. The saving is the difference and may
@@ -154,7 +156,8 @@ class Assembly(models.Model):
     cached_tokens = models.PositiveIntegerField(null=True)
     cacheable_tokens = models.PositiveIntegerField(null=True)
     truncated = models.BooleanField(default=False)
-    # False for what the gateway would have inserted into a prompt that it only audited.
+    # False for what the gateway would have inserted into a prompt that it only audited, and for hand-offs
+    # that no phase received. It is the only figure that may still change.
     is_sent = models.BooleanField(default=True, db_default=True)
     # A saving doesn't count if one of these is in `engine.prompts.warnings.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
@@ -282,10 +285,11 @@ class Assembly(models.Model):
     def not_counted(self) -> str:
         """The reason why this doesn't count as a saving, or an empty text if it counts."""
         if not self.is_sent:
-            return "the prompt was audited and went on without it"
+            is_handoff = self.kind == Kind.HANDOFF
+            return "no phase received it" if is_handoff else "the prompt was audited and went on without it"
         if self.is_empty:
             return "the context is empty"
-        if self.kind == Kind.RETRY and not self.tokens_after:
+        if self.kind in {Kind.RETRY, Kind.HANDOFF} and not self.tokens_after:
             return "nothing was sent"
         if codes := INSUFFICIENT.intersection(self.warning_codes):
             return f"the answer may be missing ({', '.join(sorted(codes)).replace('_', ' ')})"
@@ -333,3 +337,24 @@ class AssemblyPayload(models.Model):
     def warnings(self) -> list[ContextWarning]:
         """Warnings for the reader of the context, in whichever form they were stored."""
         return read_warnings(self.ledger.get("warnings", ()))
+
+
+class CorrectionReason(models.TextChoices):
+    """Why a saving that an earlier version logged counts differently now."""
+
+    MARKS = "marks", "marks that only Contextopt adds are not part of the full context"
+    REPLAN = "replan", "a planner is not sent the error of a replan"
+    LOST = "lost", "a hand-off saves nothing by losing findings"
+    UNRECEIVED = "unreceived", "no phase received the hand-off"
+
+
+class Correction(models.Model):
+    """A logged saving that an upgrade corrected. Log entry, account and rollups have the right figures."""
+
+    assembly = models.OneToOneField(Assembly, models.DB_CASCADE, related_name="correction", primary_key=True)
+    reason = models.CharField(max_length=10, choices=CorrectionReason)
+    tokens_before = models.PositiveIntegerField(null=True, help_text="baseline before the correction")
+    corrected_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"correction of assembly {self.pk}: {self.reason}"

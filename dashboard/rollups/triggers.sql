@@ -38,6 +38,19 @@ CREATE OR REPLACE TRIGGER dashboard_assembly_deleted
     FOR EACH STATEMENT
     EXECUTE FUNCTION dashboard_note_deleted();
 
+CREATE OR REPLACE FUNCTION dashboard_note_corrected() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dashboard_staleday (team_id, day) VALUES (NEW.team_id, date_trunc('day', NEW.created_at, 'UTC'))
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER dashboard_assembly_corrected
+    AFTER UPDATE ON contextopt_assembly
+    FOR EACH ROW
+    WHEN ((OLD.is_sent, OLD.tokens_before) IS DISTINCT FROM (NEW.is_sent, NEW.tokens_before))
+    EXECUTE FUNCTION dashboard_note_corrected();
+
 CREATE OR REPLACE TRIGGER dashboard_space_deleted
     AFTER DELETE ON contextopt_space
     REFERENCING OLD TABLE AS gone

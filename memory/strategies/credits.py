@@ -63,7 +63,11 @@ def _similar_tasks(completion: Completion, pattern: str, repository: str) -> lis
 
 def measure_tasks(task_ids: Collection[int]) -> dict[int, int]:
     """Return the tokens that were sent for each task, leaving out tasks without a log."""
-    sums = Assembly.objects.filter(task__in=task_ids).values_list("task").annotate(Sum("tokens_after"))
+    sums = (
+        Assembly.objects.filter(task__in=task_ids, is_sent=True)
+        .values_list("task")
+        .annotate(Sum("tokens_after"))
+    )
     return dict(sums.order_by())
 
 

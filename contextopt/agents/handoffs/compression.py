@@ -14,10 +14,16 @@ from contextopt.agents.handoffs.budgets import HandoffBudgets, load_budgets
 from contextopt.agents.handoffs.models import BriefState, Finding, PhaseCompression, finding_key, number_of
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.log import PlainText, Saving, log_saving
-from contextopt.assemblies.models import DEMO_ACTOR, Kind
+from contextopt.assemblies.models import DEMO_ACTOR, Assembly, Kind
 from contextopt.chat import endpoint
 from contextopt.engine.briefs import findings as values
-from contextopt.engine.briefs.compression import compress, find_critical, with_dependencies
+from contextopt.engine.briefs.compression import (
+    compress,
+    find_critical,
+    find_lost,
+    is_mentioned,
+    with_dependencies,
+)
 from contextopt.engine.briefs.findings import render_finding
 from contextopt.engine.prompts.warnings import warnings_json
 from contextopt.engine.text.counters import RenderedCounter
@@ -62,6 +68,7 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
     compression.is_forced = bool(undecided)
     compression.created_by = actor
     compression.save(force_insert=True)
+    _replace_unread(compression)
     if compression.brief_state == BriefState.NONE:
         log_handoff(compression)
     _await_brief(compression)
@@ -168,20 +175,21 @@ def log_handoff(compression: PhaseCompression) -> None:
     """Log what the phase hands on with its current brief, and link the log row to the compression.
 
     Without us, each finding would be sent in full once. So a new version is compared only with findings that
-    no earlier version had, and all versions of a phase together count each finding once.
+    no version read before it had, and not with those that it loses. Versions that were not read count no
+    longer, and nobody receives what the last phase hands on.
     """
     findings = handed_findings(compression)
     counter = RenderedCounter(get_tokenizer(compression.encoding))
-    known = _handed_before(compression)
-    new = [finding for finding in findings if number_of(finding.id) not in known]
-    before = PlainText("".join(render_finding(finding) for finding in new))
+    known, lost = _read_before(compression), lost_findings(compression, findings)
+    compared = [each for each in findings if number_of(each.id) not in known and each.id not in lost]
     # Findings in full end in a line break, so the brief after them counts the same as alone.
     after = PlainText(critical_text(compression, findings) + compression.brief)
+    before = PlainText("".join(map(render_finding, compared))) if after.text else None
     saving = Saving(
         kind=Kind.HANDOFF,
         before=before,
         after=after,
-        tokens_before=counter.count(before),
+        tokens_before=counter.count(before) if before else None,
         tokens_after=counter.count(after),
         tokens_available=None,
         counter=counter,
@@ -192,6 +200,7 @@ def log_handoff(compression: PhaseCompression) -> None:
         details={
             "critical_findings": compression.critical_findings,
             "discarded": compression.discarded,
+            "lost": sorted(lost),
             "warnings": compression.warnings,
         },
         config=compression.settings,
@@ -201,6 +210,7 @@ def log_handoff(compression: PhaseCompression) -> None:
             "forced": compression.is_forced,
             "writer": "model" if compression.has_written else "extract",
         },
+        is_sent=compression.is_received(),
     )
     team_id = Task.objects.values_list("team_id", flat=True).get(pk=compression.task_id)
     actor = compression.created_by
@@ -221,9 +231,29 @@ def log_handoff(compression: PhaseCompression) -> None:
     )
 
 
-def _handed_before(compression: PhaseCompression) -> set[int]:
+def lost_findings(compression: PhaseCompression, findings: Sequence[values.Finding]) -> frozenset[str]:
+    """Return the ids of the findings that the hand-off with its current brief loses."""
+    discarded = {item["id"]: item["reason"] for item in compression.discarded}
+    lost = find_lost(findings, discarded)
+    if not compression.has_written:
+        return lost
+    in_brief = {finding_key(number) for number in compression.in_brief}
+    unmentioned = (each for each in findings if not is_mentioned(each, compression.brief))
+    return lost | {each.id for each in unmentioned if each.id in in_brief}
+
+
+def _read_before(compression: PhaseCompression) -> set[int]:
+    """Return the findings of earlier versions that were read."""
     rows = PhaseCompression.objects.filter(task=compression.task_id, phase=compression.phase)
-    return {number for each in rows.filter(version__lt=compression.version) for number in each.covered}
+    read = rows.filter(version__lt=compression.version, consumed_at__isnull=False)
+    return {number for each in read for number in each.covered}
+
+
+def _replace_unread(compression: PhaseCompression) -> None:
+    """Take earlier versions that nobody read, and nobody will, out of the account."""
+    rows = PhaseCompression.objects.filter(task=compression.task_id, phase=compression.phase)
+    unread = rows.filter(version__lt=compression.version, consumed_at=None)
+    Assembly.objects.filter(handoff__in=unread, is_sent=True).update(is_sent=False)
 
 
 @dataclass(frozen=True, slots=True)

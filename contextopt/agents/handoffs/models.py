@@ -170,7 +170,8 @@ class BriefState(models.TextChoices):
 class PhaseCompressionQuerySet(models.QuerySet["PhaseCompression"]):
     def latest_versions(self) -> Self:
         """Return the active compression for each phase of each task."""
-        return self.order_by("task", "phase", "-version").distinct("task", "phase")
+        rows = self.order_by("task", "phase", "-version").distinct("task", "phase")
+        return rows.select_related("assembly")
 
 
 class PhaseCompression(models.Model):
@@ -254,6 +255,15 @@ class PhaseCompression(models.Model):
             or (finding.relabelled_at is not None and finding.relabelled_at > made_at)
         ]
 
+    def is_received(self) -> bool:
+        """Return whether a phase receives it. None follows the last phase, and the next one reads only the
+        latest version.
+        """
+        if HandoffPhase(self.phase).after is None:
+            return False
+        later = PhaseCompression.objects.filter(task=self.task_id, phase=self.phase, version__gt=self.version)
+        return self.consumed_at is not None or not later.exists()
+
     def read_warnings(self) -> list[ContextWarning]:
         return read_warnings(self.warnings)
 
@@ -275,9 +285,12 @@ class PhaseCompression(models.Model):
         return self.brief_tokens + self.critical_tokens
 
     @property
-    def saved_tokens(self) -> int:
-        """Tokens saved against every finding in full, negative if the compression cost more."""
-        return self.tokens_before - self.tokens_after
+    def saved_tokens(self) -> int | None:
+        """Tokens that its log entry counts as saved, or None if it has none or does not count.
+
+        Leaving out a finding that matters saves nothing.
+        """
+        return self.assembly.tokens_saved if self.assembly else None
 
     @property
     def critical_findings(self) -> list[str]:

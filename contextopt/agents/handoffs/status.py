@@ -8,6 +8,7 @@ from contextopt.agents.handoffs.budgets import HandoffBudgets, input_budget, loa
 from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.tasks import find_task
+from contextopt.agents.timeline.account import NOTHING, Account, add_up, read_handoff_accounts
 from contextopt.engine.briefs.compression import FINDINGS_OVER_BUDGET, OPEN_DECISIONS
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 
@@ -24,6 +25,7 @@ class PhaseStatus:
     input_tokens: int
     rows: tuple[Finding, ...]
     compression: PhaseCompression | None
+    account: Account
 
     @property
     def findings(self) -> int:
@@ -65,10 +67,6 @@ class PhaseStatus:
             text = f"added, tagged or linked since compression: {', '.join(self.late[:20])}"
             yield ContextWarning(NOT_COMPRESSED, text)
 
-    @property
-    def saved_tokens(self) -> int:
-        return self.compression.saved_tokens if self.compression else 0
-
     def to_json(self) -> dict[str, Any]:
         compression = self.compression
         return {
@@ -79,7 +77,7 @@ class PhaseStatus:
             "open_decisions": list(self.undecided),
             "tokens_before": compression.tokens_before if compression else None,
             "tokens_after": compression.tokens_after if compression else None,
-            "saved_tokens": compression.saved_tokens if compression else None,
+            "saved_tokens": self.account.saved_tokens,
         }
 
 
@@ -90,6 +88,11 @@ class TaskStatus:
     task: Task
     findings: tuple[Finding, ...]
     phases: tuple[PhaseStatus, ...]
+
+    @property
+    def account(self) -> Account:
+        """The account of all the task's hand-offs."""
+        return add_up(status.account for status in self.phases)
 
     @property
     def warnings(self) -> list[ContextWarning]:
@@ -117,7 +120,7 @@ class TaskStatus:
             "findings": [finding.to_json() for finding in self.findings],
             "knowledge_pool": knowledge_pool(compressions),
             "tokens": {status.phase.value: status.to_json() for status in self.phases},
-            "saved_tokens": sum(status.saved_tokens for status in self.phases),
+            "saved_tokens": self.account.saved_tokens or 0,
             "warnings": warnings_json(self.warnings),
         }
 
@@ -128,7 +131,7 @@ def knowledge_pool(compressions: Sequence[PhaseCompression]) -> dict[str, Any]:
 
 
 def task_status(*, team_id: int, task_id: int) -> TaskStatus:
-    """Return the task's current status, in four queries.
+    """Return the task's current status, in five queries.
 
     Raises:
         NotFound: the team has no such task.
@@ -141,6 +144,7 @@ def read_status(task: Task) -> TaskStatus:
     latest = PhaseCompression.objects.filter(task=task).latest_versions()
     compressions = {each.phase: each for each in latest}
     budgets = load_budgets(task.team_id)
+    accounts = read_handoff_accounts(task)
     phases = tuple(
         PhaseStatus(
             phase=phase,
@@ -148,6 +152,7 @@ def read_status(task: Task) -> TaskStatus:
             input_tokens=input_budget(budgets, phase),
             rows=tuple(finding for finding in findings if finding.phase == phase),
             compression=compressions.get(phase),
+            account=accounts.get(phase, NOTHING),
         )
         for phase in HandoffPhase
     )

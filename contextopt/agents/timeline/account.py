@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Count, IntegerField, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, IntegerField, Q, QuerySet, Sum, Value, When
 
 from contextopt.agents.models import HandoffPhase, Task
-from contextopt.assemblies.models import COUNTS, Assembly
+from contextopt.assemblies.models import COUNTS, Assembly, Kind
 from contextopt.engine.agents.retries import percent_of
 
 SUMS = {
     "assemblies": Count("pk"),
-    "sent_tokens": Sum("tokens_after", default=0),
+    "sent_tokens": Sum("tokens_after", filter=Q(is_sent=True), default=0),
     "compared": Count("pk", filter=COUNTS),
     "compared_tokens": Sum("tokens_after", filter=COUNTS, default=0),
     "full_tokens": Sum("tokens_before", filter=COUNTS, default=0),
@@ -24,7 +24,8 @@ SUMS = {
 class Account:
     """Sums over assemblies. Only the `compared` ones have a baseline and count towards the saving.
 
-    `compared_tokens` were sent instead of `full_tokens`. `sent_tokens` counts the others too.
+    `compared_tokens` were sent instead of `full_tokens`. `sent_tokens` counts the others too, except what
+    nobody received.
     """
 
     assemblies: int = 0
@@ -85,7 +86,12 @@ def read_accounts(assemblies: QuerySet[Assembly]) -> Mapping[int, Account]:
     return dict(_group(assemblies.filter(task__isnull=False), "task"))
 
 
-def _group(assemblies: QuerySet[Assembly], name: str) -> Iterator[tuple[int, Account]]:
+def read_handoff_accounts(task: Task) -> Mapping[str, Account]:
+    """Return the account of the hand-offs of each phase, all versions that were received together."""
+    return dict(_group(Assembly.objects.filter(task=task, kind=Kind.HANDOFF), "phase"))
+
+
+def _group(assemblies: QuerySet[Assembly], name: str) -> Iterator[tuple[Any, Account]]:
     """Yield the account of each value of a column."""
     for group, *sums in assemblies.values_list(name).annotate(**SUMS).order_by():
         yield group, Account(*sums)

@@ -66,7 +66,7 @@ class Event:
         """Tokens sent, or None if an event of this kind sends nothing."""
         if self.assembly is None:
             return 0 if self.unsent else None
-        return self.assembly.tokens_after
+        return self.assembly.tokens_after if self.assembly.is_sent else 0
 
     @property
     def full_tokens(self) -> int | None:

@@ -1,15 +1,21 @@
 """Recomputes the accounts of tasks from the payloads of their assemblies, as proof."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
+from contextopt.agents.handoffs.compression import handed_findings, lost_findings
+from contextopt.agents.handoffs.models import PhaseCompression
 from contextopt.agents.models import Task
 from contextopt.agents.timeline.account import NOTHING, Account, read_accounts
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import Difference, recompute
 
 type Figures = Mapping[str, object]
+
+FINDING_LINE = re.compile(r"^(F-[0-9]{3,}) \[", re.MULTILINE)
+"""The first line of a finding in full. Its content is one line of JSON."""
 
 
 @dataclass(slots=True)
@@ -49,9 +55,26 @@ def verify_account(task_id: int, payloads: Iterable[AssemblyPayload]) -> Iterato
             yield Difference(each.name, stored, recomputed)
 
 
+def verify_handoffs(team_id: int) -> Iterator[tuple[int, Difference]]:
+    """Yield the log entries of hand-offs that count although nobody received them, or that save by losing
+    findings.
+    """
+    rows = PhaseCompression.objects.filter(task__team=team_id).select_related("assembly__payload")
+    for compression in rows.exclude(assembly=None).order_by("pk").iterator(chunk_size=200):
+        assembly = compression.assembly
+        assert assembly is not None
+        if assembly.is_sent != compression.is_received():
+            yield assembly.pk, Difference("is_sent", assembly.is_sent, compression.is_received())
+        payload = assembly.stored_payload
+        lost = lost_findings(compression, handed_findings(compression))
+        compared = set(FINDING_LINE.findall((payload.baseline_text if payload else "") or ""))
+        if compared & lost:
+            yield assembly.pk, Difference("compared findings", sorted(compared), sorted(compared - lost))
+
+
 def _account_of(assembly: Assembly, figures: Figures) -> Account:
     """Return the account of one assembly. After a purge, the row alone knows the size of its text."""
-    after = _number(figures.get("tokens_after", assembly.tokens_after))
+    after = _number(figures.get("tokens_after", assembly.tokens_after)) if assembly.is_sent else 0
     before = figures.get("tokens_before", assembly.tokens_before)
     if figures["tokens_saved"] is None:
         return Account(1, after)

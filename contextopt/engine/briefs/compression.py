@@ -14,7 +14,7 @@ from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.briefs.slots import Draft, draft
 from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.entities import has_word
+from contextopt.engine.text.entities import find_entities, has_word, words_of
 from contextopt.engine.text.tokens import Tokenizer
 
 SPECULATION = "speculation"
@@ -32,6 +32,7 @@ CRITICAL_OVER_BUDGET = "critical_over_budget"
 FINDINGS_OVER_BUDGET = "findings_over_budget"
 OPEN_DECISIONS = "open_decisions"
 
+SPECULATIVE_BELOW = 0.4
 MAX_FILLS = 4
 _ALTERNATIVES = ("alternatives", "alternative")
 _CHOICES = ("chosen", "selected", "accepted", "adopted", "recommended")
@@ -122,6 +123,43 @@ def compress(
         kept=kept,
         warnings=tuple(_warnings(ordered, critical, critical_tokens, tokens_before, limits, settings)),
     )
+
+
+def find_lost(findings: Collection[Finding], discarded: Mapping[str, str]) -> frozenset[str]:
+    """Return the ids of findings that a hand-off loses: leaving them out saves nothing.
+
+    `discarded` gives the reasons of those left out. Repetition, speculation and alternatives that were not
+    chosen are no loss.
+    """
+    kept = {finding.id for finding in findings} - discarded.keys()
+    left_out = [finding for finding in findings if finding.id in discarded]
+    return frozenset(each.id for each in left_out if _is_loss(each, discarded[each.id], kept))
+
+
+def _is_loss(finding: Finding, reason: str, kept: Collection[str]) -> bool:
+    if reason == SPECULATION:
+        # A team may leave out more as speculation than counts as such here.
+        return finding.confidence >= SPECULATIVE_BELOW
+    if reason.startswith(DUPLICATE):
+        return reason.removeprefix(f"{DUPLICATE} ") not in kept
+    return reason != ALTERNATIVE
+
+
+def is_mentioned(finding: Finding, text: str) -> bool:
+    """Return whether a text has a name of the finding's content, or one of its words if it has no names."""
+    content = " ".join(_said(finding.content))
+    names = {entity.text for entity in find_entities(content)} or words_of(content)
+    return any(has_word(name, text) for name in names) or bool(names & words_of(text))
+
+
+def _said(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _said(each)
+    elif value is not None:
+        yield str(value)
 
 
 def find_critical(findings: Sequence[Finding], *, limits: PhaseBrief, settings: BriefSettings) -> set[str]:

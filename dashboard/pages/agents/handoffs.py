@@ -8,10 +8,20 @@ from django.db.models import Count, Q, Sum
 
 from contextopt.agents.handoffs.models import finding_key
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
+from contextopt.agents.timeline.account import NOTHING, read_accounts
 from contextopt.engine.agents.linediff import diff_text
 from contextopt.engine.briefs.compression import MANY_CRITICAL, OPEN_DECISIONS
 from contextopt.engine.text.cleaning import flatten_to
-from contextopt.models import BriefState, Decision, Finding, HandoffPhase, PhaseCompression, Task
+from contextopt.models import (
+    Assembly,
+    BriefState,
+    Decision,
+    Finding,
+    HandoffPhase,
+    Kind,
+    PhaseCompression,
+    Task,
+)
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.charts.tiles import Change, Tile, points
 from dashboard.kit.diffs import Run, colour_diff
@@ -70,19 +80,15 @@ def read_finding_figures(tasks: Sequence[Task]) -> dict[int, FindingFigures]:
             tokens=Sum("tokens"),
         )
     )
-    handed: dict[int, tuple[int, int]] = {}
-    latest = PhaseCompression.objects.filter(task__in=tasks).latest_versions()
-    for compression in latest.only(
-        "task_id", "tokens_before", "brief_state", "extract_tokens", "written_tokens", "critical_tokens"
-    ):
-        before, after = handed.get(compression.task_id, (0, 0))
-        handed[compression.task_id] = (before + compression.tokens_before, after + compression.tokens_after)
+    handed = read_accounts(Assembly.objects.filter(task__in=tasks, kind=Kind.HANDOFF))
+    accounts = {row["task_id"]: handed.get(row["task_id"], NOTHING) for row in found}
     return {
         row["task_id"]: FindingFigures(
-            row["findings"], row["undecided"], row["tokens"], *handed.get(row["task_id"], (0, 0))
+            row["findings"], row["undecided"], row["tokens"],
+            accounts[row["task_id"]].full_tokens, accounts[row["task_id"]].compared_tokens,
         )
         for row in found
-    }
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +138,10 @@ class PhaseColumn:
 
     @property
     def bar(self) -> Bar | None:
-        compression = self.compression
-        if compression is None:
+        account = self.status.account
+        if not account.compared:
             return None
-        return saving_bar(before=compression.tokens_before, after=compression.tokens_after)
+        return saving_bar(before=account.full_tokens, after=account.compared_tokens)
 
     @property
     def next_without(self) -> int:
@@ -273,8 +279,8 @@ def _difference(compression: PhaseCompression | None) -> tuple[Run, ...]:
 def build_handoff_tiles(status: TaskStatus) -> list[Tile]:
     """Return the task's figures over all its phases."""
     handed = [each.compression for each in status.phases if each.compression]
-    before = sum(each.tokens_before for each in handed)
-    after = sum(each.tokens_after for each in handed)
+    account = status.account
+    before, after = account.full_tokens, account.compared_tokens
     rate = (before - after) / before if before else None
     undecided = sum(len(each.undecided) for each in status.phases)
     tokens = sum(finding.tokens for finding in status.findings)
@@ -282,11 +288,11 @@ def build_handoff_tiles(status: TaskStatus) -> list[Tile]:
     return [
         Tile("findings", "Findings", whole(len(status.findings)), "", Change(), f"{whole(tokens)} tokens"),
         Tile(
-            "handed", "Handed on", whole(after if handed else None), "", Change(),
+            "handed", "Handed on", whole(after if account.compared else None), "", Change(),
             f"of {whole(before)} tokens",
         ),
         Tile(
-            "share", "Share saved", points(rate), "%" if handed else "", Change(),
+            "share", "Share saved", points(rate), "%" if rate is not None else "", Change(),
             "by briefs and critical findings",
         ),
         Tile("critical", "Critical", whole(critical), "", Change(), f"open decisions: {whole(undecided)}"),

@@ -16,6 +16,7 @@ from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.prompts.selection import DUPLICATE_OF
 from contextopt.engine.text.errors import UnknownEncoding
+from contextopt.engine.text.fences import without_marks
 from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message
 from dashboard.kit.access import TeamRequest, get_assembly, team_page
 from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
@@ -264,7 +265,7 @@ def _texts(found: Assembly, payload: AssemblyPayload) -> dict[str, Any]:
     context = {"after": unmarked(payload.text), "before": unmarked(full), **_proof(payload)}
     if found.kind == Kind.PHASE:
         fields = field_rows(payload.ledger, payload.config, full, payload.text)
-        context |= {"fields": fields, "before": mark_left_out(full, payload.text)}
+        context |= {"fields": fields, "before": mark_left_out(full, without_marks(payload.text))}
     if found.kind == Kind.AGENT:
         context["sections"] = section_rows(payload.ledger["sections"], found.tokens_after)
     return context

@@ -16,6 +16,7 @@ from contextopt.models import (
     Task,
 )
 from tests.contextopt.agents.handoffs.journeys import bundle_of, compress, status
+from tests.contextopt.agents.timeline.journeys import read_account
 from tests.factories import make_advance, make_finding
 
 
@@ -113,11 +114,12 @@ class TestVersions:
             make_finding(task)
         first = compress(task)
         make_advance(task)
+        bundle_of(task)
         make_finding(task, phase="analysis")
         second = compress(task, phase="analysis")
         rows = Assembly.objects.order_by("id")
         assert len(rows) == 2
-        # Each finding counts in full once; each text counts with the tokens that it has.
+        # Each finding counts in full once; each text that was read counts with the tokens that it has.
         late = task.findings.get(number=4)
         assert [row.tokens_before for row in rows] == [first.tokens_before, late.tokens]
         assert [row.tokens_after for row in rows] == [first.tokens_after, second.tokens_after]
@@ -140,6 +142,95 @@ class TestVersions:
         codes = ["many_critical", "critical_over_budget", "findings_over_budget", "open_decisions"]
         assert [warning["code"] for warning in warnings] == codes
         assert all(warning["remedy"] is None and warning["message"] for warning in warnings)
+
+
+def row_of(compression: PhaseCompression) -> Assembly:
+    return Assembly.objects.select_related("payload").get(handoff=compression)
+
+
+class TestTrueSavings:
+    """A hand-off saves only what the next phase receives less of."""
+
+    def test_a_version_that_nobody_read_is_replaced(self, task: Task) -> None:
+        make_finding(task)
+        first = compress(task)
+        make_finding(task, content={"risk": "Late rounding loses cents."})
+        second = compress(task)
+        assert (row_of(first).is_sent, row_of(first).not_counted) == (False, "no phase received it")
+        # The second is compared with all findings, as nobody has seen the first.
+        assert row_of(second).tokens_before == second.tokens_before
+        account = read_account(task)
+        assert (account.sent_tokens, account.full_tokens) == (second.tokens_after, second.tokens_before)
+        assert status(task)["saved_tokens"] == account.saved_tokens == row_of(second).tokens_saved
+        (pool,) = status(task)["knowledge_pool"]["phase_compressions"].values()
+        assert pool["saved_tokens"] == account.saved_tokens
+
+    def test_a_version_that_was_read_stays(self, task: Task) -> None:
+        make_finding(task)
+        make_advance(task)
+        bundle_of(task)
+        make_finding(task, phase="analysis", content={"risk": "Late rounding loses cents."})
+        bundle_of(task)
+        first, second = PhaseCompression.objects.order_by("version")
+        assert row_of(first).is_sent
+        assert row_of(second).tokens_before == task.findings.get(number=2).tokens
+        account = read_account(task)
+        assert account.sent_tokens == first.tokens_after + second.tokens_after
+        assert status(task)["tokens"]["analysis"]["saved_tokens"] == account.saved_tokens
+
+    def test_nobody_receives_what_the_last_phase_hands_on(self, task: Task) -> None:
+        for _ in range(2):
+            make_finding(task)
+            make_advance(task)
+        before = read_account(task)
+        make_finding(task, category="changes", content={"description": "Prices are decimals now. " * 40})
+        last = compress(task)
+        assert (last.saved_tokens, row_of(last).not_counted) == (None, "no phase received it")
+        after = read_account(task)
+        assert after.assemblies == before.assemblies + 1
+        assert (after.sent_tokens, after.saved_tokens) == (before.sent_tokens, before.saved_tokens)
+        assert verify_assembly(row_of(last).payload) == []
+
+    def test_an_empty_hand_off_saves_nothing(self, task: Task) -> None:
+        make_finding(task, confidence=0.1)
+        compression = compress(task)
+        assert (compression.brief, compression.critical) == ("", [])
+        assert (row_of(compression).tokens_saved, row_of(compression).not_counted) == (
+            None,
+            "nothing was sent",
+        )
+        assert read_account(task).saved_tokens is None
+
+    def test_an_empty_brief_for_lack_of_room_saves_nothing(self, task: Task) -> None:
+        HandoffSettings.objects.create(team=task.team, phase="analysis", brief_tokens=20)
+        make_finding(task, tags=["critical"], content={"risk": "Rounding loses cents."})
+        long = "The export of orders locks the table for minutes because every row is rewritten at once."
+        make_finding(task, content={"description": long})
+        compression = compress(task)
+        assert compression.brief == ""
+        assert (row_of(compression).tokens_saved, compression.saved_tokens) == (0, 0)
+
+    def test_findings_that_are_lost_are_not_saved(self, task: Task) -> None:
+        HandoffSettings.objects.create(
+            team=task.team, phase="analysis", brief_tokens=30, speculation_below=0.7
+        )
+        long = "The export of orders locks the table for minutes because every row is rewritten at once."
+        make_finding(task, category="risks", content={"risk": "Rounding loses cents."})
+        for number in range(6):
+            make_finding(task, content={"description": f"{long} It is case {number} of many."})
+        make_finding(task, confidence=0.5, content={"description": f"Perhaps. {long}"})
+        make_finding(task, confidence=0.2, content={"description": f"A guess. {long}"})
+        make_finding(task, category="risks", content={"risk": "Rounding loses cents."})
+        compression = compress(task)
+        row = row_of(compression)
+        lost = row.payload.ledger["lost"]
+        assert compression.in_brief == [1]
+        assert lost == [f"F-00{number}" for number in range(2, 9)]
+        # The guess and the repetition are no loss, so leaving them out saves their tokens.
+        for number in range(1, 11):
+            assert (f"F-{number:03d} [" in row.payload.baseline_text) == (number in {1, 9, 10})
+        assert row.tokens_saved == row.tokens_before - compression.tokens_after < compression.tokens_before
+        assert verify_assembly(row.payload) == []
 
 
 def test_make_compression_is_only_for_findings_there_are(task: Task) -> None:

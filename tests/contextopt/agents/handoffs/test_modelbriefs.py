@@ -12,6 +12,7 @@ from contextopt.agents.handoffs.bundles import build_bundle
 from contextopt.agents.handoffs.compression import WrittenBrief, handed_findings, settle_brief
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import BundleIn, CompressIn
+from contextopt.agents.timeline.verify import verify_handoffs
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Assembly, AssemblyPayload, PhaseCompression, Task, Team
@@ -55,6 +56,28 @@ def test_the_extract_is_there_at_once_and_the_models_takes_its_place(llm: ModelS
     assert payload.text.endswith(GOOD)
     assert payload.assembly.tokens_after == compression.tokens_after
     assert verify_assembly(payload) == []
+
+
+def test_a_brief_that_mentions_a_finding_nowhere_saves_nothing_by_that(llm: ModelServer, task: Task) -> None:
+    llm.content = "Nothing else."
+    compression = written(task)
+    assert (compression.brief_state, compression.in_brief) == ("in_force", [1])
+    payload = AssemblyPayload.objects.select_related("assembly").get()
+    assert payload.ledger["lost"] == ["F-001"]
+    assert "F-001 [" not in (payload.baseline_text or "")
+    assert payload.assembly.tokens_saved < 0
+
+
+def test_a_brief_that_comes_after_a_newer_version_does_not_count(llm: ModelServer, task: Task) -> None:
+    llm.content = GOOD
+    first = compress(task)
+    make_finding(task)
+    second = compress(task)
+    for each in (second, first):
+        tasks.write_brief(each.pk)
+    rows = {row.handoff.version: row.is_sent for row in Assembly.objects.select_related("handoff")}
+    assert rows == {1: False, 2: True}
+    assert list(verify_handoffs(task.team_id)) == []
 
 
 def test_findings_are_fenced_data_and_the_critical_ones_stay_out(llm: ModelServer, task: Task) -> None:

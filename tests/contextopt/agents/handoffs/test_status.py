@@ -33,6 +33,6 @@ def test_status_asks_as_often_whatever_there_is(task: Task, django_assert_num_qu
     for wanted in (2, 20):
         while task.findings.count() < wanted:
             make_finding(task)
-        # task, findings, compressions, settings
-        with django_assert_num_queries(4):
+        # task, findings, compressions, settings, account
+        with django_assert_num_queries(5):
             status(task)

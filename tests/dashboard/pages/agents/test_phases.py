@@ -310,7 +310,7 @@ def test_a_filtering_is_shown_beside_the_full_context(owner_client: Client, team
     html = html_of(owner_client, f"/assemblies/{result.id}/")
     assert "not used in this phase" in html
     assert "over the budget: 2 left out" in html
-    assert '<span class="gone">− ## Tree\n− &gt; src/\n' in html
+    assert '<span class="gone">− ## Tree\n− src/\n' in html
     assert "verified now" in html
     assert "building v1" in html
     assert "Do &lt;it&gt;" in html

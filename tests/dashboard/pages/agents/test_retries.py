@@ -11,6 +11,7 @@ from contextopt.agents.retries import end_waits
 from contextopt.models import Task, TaskState, Team
 from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.diffs import colour_diff
+from dashboard.kit.formats import signed
 from dashboard.kit.paging import PAGE_ROWS
 from dashboard.pages.agents.retries import ATTEMPTS_SHOWN
 from tests import factories
@@ -68,7 +69,7 @@ def test_tasks_with_their_attempts_causes_and_saving(owner_client: Client, task:
     assert "the plan was wrong" in html
     attempts = list(task.attempts.all())
     saved = sum(attempt.saved_tokens for attempt in attempts)
-    assert f"+{saved:,}" in html
+    assert f">{signed(saved)}</td>" in html
     assert 'id="tile-saved"' in html
 
 

@@ -110,8 +110,8 @@ def test_as_many_queries_for_twenty_tasks_as_for_two(owner_client: Client, team:
 
 def test_as_many_queries_for_twenty_findings_as_for_two(owner_client: Client, task: Task, board: str) -> None:
     counts = count_at_2_and_20(lambda: html_of(owner_client, board), lambda: factories.make_finding(task))
-    # the frame's four, the task, findings, compressions, settings, versions
-    assert counts == [9, 9]
+    # the frame's four, the task, findings, compressions, settings, the account, versions
+    assert counts == [10, 10]
 
 
 # Creating
