@@ -15,7 +15,8 @@ from contextopt.agents.models import (
 )
 from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standing import StandingDocument
-from contextopt.assemblies.models import Assembly, AssemblyPayload, Correction, Kind
+from contextopt.assemblies.corrections import Correction
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.chat.models import Author, Conversation, Message, MessageState
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.people.models import (

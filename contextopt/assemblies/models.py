@@ -6,7 +6,6 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from contextopt.assemblies.ledgers import EntryJson, unpack_entries
 from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
@@ -337,24 +336,3 @@ class AssemblyPayload(models.Model):
     def warnings(self) -> list[ContextWarning]:
         """Warnings for the reader of the context, in whichever form they were stored."""
         return read_warnings(self.ledger.get("warnings", ()))
-
-
-class CorrectionReason(models.TextChoices):
-    """Why a saving that an earlier version logged counts differently now."""
-
-    MARKS = "marks", "marks that only Contextopt adds are not part of the full context"
-    REPLAN = "replan", "a planner is not sent the error of a replan"
-    LOST = "lost", "a hand-off saves nothing by losing findings"
-    UNRECEIVED = "unreceived", "no phase received the hand-off"
-
-
-class Correction(models.Model):
-    """A logged saving that an upgrade corrected. Log entry, account and rollups have the right figures."""
-
-    assembly = models.OneToOneField(Assembly, models.DB_CASCADE, related_name="correction", primary_key=True)
-    reason = models.CharField(max_length=10, choices=CorrectionReason)
-    tokens_before = models.PositiveIntegerField(null=True, help_text="baseline before the correction")
-    corrected_at = models.DateTimeField(default=timezone.now)
-
-    def __str__(self) -> str:
-        return f"correction of assembly {self.pk}: {self.reason}"

@@ -72,12 +72,15 @@ class ReportingCommand(BaseCommand):
 
     # The checks take longer than most commands. `manage.py check` and the tests run them.
     requires_system_checks = ()
+    # Empty for a command that always works for all teams.
+    team_help = "slug of the team (default: the default team)"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--json", action="store_true", help="print JSON only: one object, or one per line"
         )
-        parser.add_argument("--team", metavar="SLUG", help="slug of the team (default: the default team)")
+        if self.team_help:
+            parser.add_argument("--team", metavar="SLUG", help=self.team_help)
         self.add_options(parser)
         self.parser = parser
 
@@ -237,6 +240,18 @@ def team_of(options: Mapping[str, Any]) -> Team:
         return Team.objects.get(slug=slug)
     except Team.DoesNotExist:
         raise InvalidInput.of("--team", f"there is no team {slug!r}") from None
+
+
+def teams_of(options: Mapping[str, Any]) -> list[Team]:
+    """Return the team that is named, or else all of them, the oldest first.
+
+    Raises:
+        InvalidInput: there is no such team.
+    """
+    if options["team"] is not None:
+        return [team_of(options)]
+    Team.objects.ensure_default()
+    return list(Team.objects.order_by("pk"))
 
 
 def space_of(team: Team, slug: str, *, field: str = "SPACE") -> Space:

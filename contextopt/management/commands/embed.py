@@ -22,8 +22,9 @@ class Command(ReportingCommand):
     help = (
         "Create missing vectors now, with progress, and build the index over them. After a change of the "
         "embedding model, embed everything with the new model and switch to it. Without this command the "
-        "worker does it in the background."
+        "worker does it in the background. It always works for all teams."
     )
+    team_help = ""
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(

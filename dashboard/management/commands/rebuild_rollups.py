@@ -4,29 +4,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextopt.engine.wording import plural
-from contextopt.management.base import DONE, Progress, ReportingCommand, team_of
+from contextopt.management.base import DONE, Progress, ReportingCommand, teams_of
 from dashboard.models import QuarterRollup
 from dashboard.rollups.fold import rebuild
 
 
 class Command(ReportingCommand):
     help = (
-        "Rebuild the rollups behind the Overview from the log, one day at a time. It can be interrupted "
-        "safely, and pages stay correct while it runs."
+        "Rebuild the rollups behind the Overview from the log, of all teams or of one, one day at a time. It "
+        "can be interrupted safely, and pages stay correct while it runs."
     )
+    team_help = "slug of the only team to rebuild (default: all teams)"
     days = 0
 
     def run(self, options: Mapping[str, Any]) -> int:
-        team = team_of(options)
+        teams = teams_of(options)
         progress = Progress(self.stderr)
-        for day in rebuild(team):
-            self.days += 1
-            progress.show(f"{day:%Y-%m-%d}: {plural(self.days, 'day')} done")
-        rollups = QuarterRollup.objects.filter(team=team).count()
-        if options["json"]:
-            self.print_json({"days": self.days, "rollups": rollups})
-        else:
-            self.stdout.write(f"Rebuilt {plural(self.days, 'day')}, {plural(rollups, 'rollup')}.")
+        self.days = 0
+        for team in teams:
+            for day in rebuild(team):
+                self.days += 1
+                progress.show(f"{team.slug}, {day:%Y-%m-%d}: {plural(self.days, 'day')} done")
+        rollups = QuarterRollup.objects.filter(team__in=teams).count()
+        answer = {"teams": len(teams), "days": self.days, "rollups": rollups}
+        where = f" in {plural(len(teams), 'team')}" if len(teams) > 1 else ""
+        text = f"Rebuilt {plural(self.days, 'day')}, {plural(rollups, 'rollup')}{where}."
+        self.print_answer(options, answer, text)
         return DONE
 
     def how_far(self) -> str:

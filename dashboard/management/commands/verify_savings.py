@@ -1,5 +1,6 @@
 """`manage.py verify_savings`"""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -7,7 +8,8 @@ from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 from pydantic import BaseModel, Field
 
-from contextopt.agents.timeline.verify import Accounts, verify_account
+from contextopt.agents.timeline.verify import Accounts, verify_account, verify_handoffs
+from contextopt.assemblies.corrections import list_corrections
 from contextopt.assemblies.replay.verify import differences_of, replay_last
 from contextopt.assemblies.verify import Difference, compare, recompute
 from contextopt.engine.wording import listed, plural
@@ -20,6 +22,7 @@ from contextopt.management.base import (
     parse_input,
     space_of,
     team_of,
+    teams_of,
 )
 from contextopt.models import AssemblyPayload, Team
 from dashboard.rollups.costs import verify_costs
@@ -38,9 +41,8 @@ SOURCES = {
     "evaluation": "its questions give",
     "vote": "its assembly has",
     "review item": "its assembly has",
+    "hand-off": "its versions and findings give",
 }
-
-
 REPLAYS_MAX = 100_000
 
 
@@ -58,9 +60,11 @@ class Command(ReportingCommand):
         "recomputed from the stored text and ledger. Without --space and --since, the command also checks "
         "the accounts of tasks, the Overview's sums and costs, the recall on question sets, and the copies "
         "that votes and reviews hold. With --replays, it computes the last contexts again from the records "
-        "as they were. It changes nothing."
+        "as they were. It checks all teams, or with --space the default team alone, and changes nothing. "
+        "Savings that an upgrade corrected are listed by reason and are no differences."
     )
-    checked = total = purged = unreplayable = 0
+    team_help = "slug of the only team to check (default: all teams)"
+    checked = purged = unreplayable = 0
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--space", metavar="SLUG", help="only assemblies of this space")
@@ -69,26 +73,36 @@ class Command(ReportingCommand):
         )
 
         parser.add_argument(
-            "--replays", metavar="N", type=int, default=0, help="also replay the last N contexts of spaces"
+            "--replays", metavar="N", type=int, default=0, help="also replay each team's last N contexts"
         )
 
     def run(self, options: Mapping[str, Any]) -> int:
-        team = team_of(options)
+        # A space's slug is unique within its team only.
+        self.teams = teams_of(options) if options["space"] is None else [team_of(options)]
         replays = parse_input(Replays, {"replays": options["replays"]}).replays
-        payloads = self._payloads(options, team)
         self.differences: list[dict[str, object]] = []
-        self.total = self.checked = self.purged = self.unreplayable = 0
-        accounts = self._check_assemblies(payloads)
-        is_whole = options["space"] is None and options["since"] is None
+        self.differing: Counter[str] = Counter()
+        self.checked = self.purged = self.unreplayable = 0
         self.counts = dict.fromkeys(("tasks", "rollups", "costs", "evaluations", "ratings", "replays"), 0)
-        if is_whole:
-            self.counts["tasks"] = self._check_accounts(accounts, team.pk, payloads)
-            self._check_sums(team.pk)
-        self._check_replays(team.pk, replays)
+        for team in self.teams:
+            self._check_team(team, options, replays)
+        self.corrections = list_corrections(self.teams)
         self._answer(options)
         if self.total > len(self.differences):
             self.stderr.write(f"{self.total - len(self.differences):,} more differences are not listed.")
         return REJECTED if self.total else DONE
+
+    @property
+    def total(self) -> int:
+        return self.differing.total()
+
+    def _check_team(self, team: Team, options: Mapping[str, Any], replays: int) -> None:
+        self.team, payloads = team, self._payloads(options, team)
+        accounts = self._check_assemblies(payloads)
+        if options["space"] is None and options["since"] is None:
+            self.counts["tasks"] += self._check_accounts(accounts, team.pk, payloads)
+            self._check_sums(team.pk)
+        self._check_replays(team.pk, replays)
 
     def _check_assemblies(self, payloads: QuerySet[AssemblyPayload]) -> Accounts:
         """Check each assembly; return the accounts of their tasks, added up from the payloads."""
@@ -116,6 +130,8 @@ class Command(ReportingCommand):
 
     def _check_sums(self, team_id: int) -> None:
         """Check the figures that pages read without adding up assemblies."""
+        for assembly_id, found in verify_handoffs(team_id):
+            self._note("hand-off", assembly_id, found)
         for rollup, found in verify_rollups(team_id):
             self._note("rollup", rollup, found)
         costs = verify_costs(team_id)
@@ -125,10 +141,10 @@ class Command(ReportingCommand):
             self._note("evaluation", evaluation_id, found)
         for subject, number, found in verify_copies(team_id):
             self._note(subject, number, found)
-        self.counts["rollups"] = count_rollups(team_id)
-        self.counts["costs"] = costs.checked
-        self.counts["evaluations"] = count_evaluations(team_id)
-        self.counts["ratings"] = count_copies(team_id)
+        self.counts["rollups"] += count_rollups(team_id)
+        self.counts["costs"] += costs.checked
+        self.counts["evaluations"] += count_evaluations(team_id)
+        self.counts["ratings"] += count_copies(team_id)
 
     def _check_replays(self, team_id: int, last: int) -> None:
         progress = Progress(self.stderr)
@@ -140,7 +156,7 @@ class Command(ReportingCommand):
             progress.show(f"{plural(self.counts['replays'], 'context')} replayed")
 
     def _note(self, subject: str, number: int | str, found: Difference) -> None:
-        self.total += 1
+        self.differing[self.team.slug] += 1
         if len(self.differences) < DIFFERENCES_KEPT:
             self.differences.append(
                 {
@@ -148,6 +164,7 @@ class Command(ReportingCommand):
                     "figure": found.figure,
                     "stored": found.stored,
                     "recomputed": found.recomputed,
+                    "team": self.team.slug,
                 }
             )
 
@@ -165,10 +182,12 @@ class Command(ReportingCommand):
         if options["json"]:
             self.print_json(
                 {
+                    "teams": [team.slug for team in self.teams],
                     "checked": self.checked,
                     "purged": self.purged,
                     **self.counts,
                     "unreplayable": self.unreplayable,
+                    "corrections": [each.to_json() for each in self.corrections],
                     "differences": self.differences,
                 }
             )
@@ -177,13 +196,18 @@ class Command(ReportingCommand):
         note = f" {purged} purged text, so only the stored numbers were checked." if self.purged else ""
         if self.unreplayable:
             note += f" {plural(self.unreplayable, 'context')} could not be replayed; `replay` says why."
-        differ = plural(len(self.differences), "figure differs", "figures differ")
-        self.stdout.write(f"{self._all_counted()} checked, {differ}.{note}")
+        differ = plural(self.total, "figure differs", "figures differ")
+        where = f" in {plural(len(self.teams), 'team')}" if len(self.teams) > 1 else ""
+        which = ", ".join(f"{slug} {count:,}" for slug, count in self.differing.items()) if where else ""
+        named = f" ({which})" if which else ""
+        self.stdout.write(f"{self._all_counted()} checked{where}, {differ}{named}.{note}")
+        for each in self.corrections:
+            self.stdout.write(f"{each.team}: {each}" if where else str(each))
         for item in self.differences:
             (subject, number), *_ = item.items()
             self.stdout.write(
-                f"{subject} {number}: {item['figure']} is stored as {item['stored']}, "
-                f"{SOURCES[subject]} {item['recomputed']}"
+                f"{f'{item["team"]}: ' if where else ''}{subject} {number}: {item['figure']} is stored as "
+                f"{item['stored']}, {SOURCES[subject]} {item['recomputed']}"
             )
 
     def _all_counted(self) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
-from django.db.models import F, Model
+from django.db.models import F, Model, Sum
 from django.utils import timezone
 
-from contextopt.models import Assembly, AssemblyPayload, Space, Team
+from contextopt.agents.handoffs.findings import compress_phase
+from contextopt.agents.handoffs.inputs import CompressIn
+from contextopt.models import Assembly, AssemblyPayload, Space, Task, Team
 from contextopt.spaces.configs import publish_config
 from contextopt.spaces.inputs import ConfigIn, RecordPatch
 from contextopt.spaces.records import update_record
@@ -34,7 +36,15 @@ from memory.models import EvaluatedQuestion, Evaluation, ReviewItem, Vote
 from memory.questions.evaluations import EVALUATIONS, request_evaluation
 from memory.questions.inputs import EvaluationIn
 from memory.review.queue import fill_queue
-from tests.factories import NOW, make_assembly, make_filtering, make_record, make_space
+from tests.factories import (
+    NOW,
+    make_assembly,
+    make_filtering,
+    make_finding,
+    make_record,
+    make_space,
+    make_task,
+)
 from tests.memory.questions.conftest import make_questions, make_talk
 
 type Verify = Callable[..., list[dict[str, Any]]]
@@ -173,7 +183,8 @@ def test_the_number_of_replays_has_a_limit(team: Team) -> None:
 def test_an_assembly_of_another_config(space: Space, verify: Verify) -> None:
     row = rewrite(config=publish_config(space=space, data=ConfigIn(window_days=7), created_by="test"))
     found = [each for each in verify() if "assembly" in each]
-    assert found == [{"assembly": row.pk, "figure": "config version", "stored": 2, "recomputed": 1}]
+    differs = {"figure": "config version", "stored": 2, "recomputed": 1, "team": space.team.slug}
+    assert found == [{"assembly": row.pk, **differs}]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -241,6 +252,87 @@ def test_an_assembly_that_was_never_counted(space: Space, verify: Verify) -> Non
     found = verify()
     assert {row["rollup"].split(" from")[0] for row in found} == {"quarter"}
     assert "assemblies" in figures(found)
+
+
+class TestTeams:
+    @pytest.fixture
+    def other(self, space: Space) -> Team:
+        """A second team, whose only assembly is in the rollups."""
+        other = Team.objects.create(name="Second", slug="second")
+        make_assembly(make_space(other, space.slug), created_at=NOW)
+        keep_rollups()
+        return other
+
+    def test_all_are_checked(
+        self, space: Space, other: Team, verify: Verify, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert verify() == []
+        QuarterRollup.objects.filter(team=other).update(truncated=F("truncated") + 1)
+        found = verify()
+        assert {row["team"] for row in found} == {"second"}
+        with pytest.raises(SystemExit):
+            call_command("verify_savings")
+        said = capsys.readouterr().out
+        assert f" checked in 2 teams, {len(found)} figures differ (second {len(found)})." in said
+        assert "\nsecond: rollup quarter from " in said
+
+    def test_one_alone(self, space: Space, other: Team, verify: Verify) -> None:
+        QuarterRollup.objects.filter(team=other).update(truncated=F("truncated") + 1)
+        assert verify("--team", space.team.slug) == []
+        assert {row["team"] for row in verify("--team", "second")} == {"second"}
+
+    def test_a_space_is_one_of_the_default_team(
+        self, space: Space, other: Team, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        call_command("verify_savings", "--space", space.slug)
+        assert capsys.readouterr().out.startswith("3 assemblies checked, 0")
+        call_command("verify_savings", "--space", space.slug, "--team", "second")
+        assert capsys.readouterr().out.startswith("1 assembly checked, 0")
+
+    def test_rollups_of_all_are_rebuilt(
+        self, space: Space, other: Team, verify: Verify, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        QuarterRollup.objects.all().delete()
+        assert {row["team"] for row in verify()} == {space.team.slug, "second"}
+        call_command("rebuild_rollups")
+        rollups = QuarterRollup.objects.count()
+        assert f"{rollups} rollups in 2 teams." in capsys.readouterr().out
+        assert verify() == []
+
+    def test_a_team_that_does_not_exist(self, team: Team) -> None:
+        for command in ("verify_savings", "rebuild_rollups"):
+            with pytest.raises(CommandError, match="there is no team 'nowhere'"):
+                call_command(command, "--team", "nowhere")
+
+
+class TestHandoffs:
+    @pytest.fixture
+    def task(self, space: Space) -> Task:
+        task = make_task(space.team)
+        make_finding(task)
+        compress_phase(team_id=task.team_id, task_id=task.pk, data=CompressIn(), actor="test")
+        keep_rollups()
+        return task
+
+    def test_one_that_is_replaced_leaves_the_sums(self, task: Task, verify: Verify) -> None:
+        make_finding(task)
+        compress_phase(team_id=task.team_id, task_id=task.pk, data=CompressIn(), actor="test")
+        assert verify() == []
+        keep_rollups()
+        assert not StaleDay.objects.exists()
+        assert verify() == []
+        shown = DaySummary.objects.filter(kind="handoff").aggregate(Sum("tokens_saved"), Sum("tokens_after"))
+        first, second = Assembly.objects.filter(kind="handoff").order_by("pk")
+        assert (first.is_sent, second.is_sent) == (False, True)
+        assert shown == {
+            "tokens_saved__sum": second.tokens_saved, "tokens_after__sum": second.tokens_after,
+        }  # fmt: skip
+
+    def test_one_that_counts_though_nobody_received_it_is_found(self, task: Task, verify: Verify) -> None:
+        Assembly.objects.filter(kind="handoff").update(is_sent=False)
+        row = Assembly.objects.get(kind="handoff")
+        [found] = [each for each in verify() if "hand-off" in each]
+        assert (found["hand-off"], found["figure"], found["recomputed"]) == (row.pk, "is_sent", True)
 
 
 def test_one_spaces_assemblies_say_nothing_about_sums(space: Space, verify: Verify) -> None:

@@ -27,10 +27,10 @@ def test_the_accounts_of_two_tasks(team: Team, other_team: Team, capsys: pytest.
     travel(team)
     make_filtering(team, task_id=make_task(team).pk)
     make_filtering(other_team, task_id=make_task(other_team).pk)
-    answer = verify(capsys)
+    answer = verify(capsys, "--team", team.slug)
     assert (answer["tasks"], answer["differences"]) == (2, [])
     call_command("verify_savings")
-    assert "assemblies and 2 tasks checked, 0 figures differ" in capsys.readouterr().out
+    assert "assemblies and 3 tasks checked in 2 teams, 0 figures differ" in capsys.readouterr().out
 
 
 def test_an_assembly_that_lost_its_task_is_found(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
