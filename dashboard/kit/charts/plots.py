@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 from dashboard.kit.periods import Period
@@ -95,11 +95,18 @@ def bare_layout() -> Json:
 FEW = 5
 
 
-def with_whole_ticks(plot: Plot, highest: float) -> Plot:
-    """Show only whole numbers on an axis of counts."""
-    if highest <= FEW:
+def with_counts(plot: Plot) -> Plot:
+    """Show only whole numbers on the y axis, long ones as 12k."""
+    plot.update_yaxes(tickformat=NUMBER_FORMAT, tickformatstops=COUNT_STOPS)
+    if _highest(plot.traces) <= FEW:
         plot.update_yaxes(dtick=1)
     return plot
+
+
+def _highest(traces: Iterable[Json]) -> float:
+    """Return the highest stack of the traces' values."""
+    stacks = zip_longest(*(trace["y"] for trace in traces), fillvalue=None)
+    return max((sum(abs(value or 0) for value in stack) for stack in stacks), default=0)
 
 
 def stacked(plot: Plot) -> Plot:
@@ -139,6 +146,11 @@ def texts_at(x: Any, heights: Iterable[float], names: Iterable[str]) -> list[Jso
 
 NUMBER_FORMAT = ",~g"
 """Ticks with as many digits as they need to differ, also below one, where "~s" would write 0.5 as 500m."""
+COUNT_FORMAT = "~s"
+COUNT_STOPS = [
+    {"dtickrange": [None, 1], "value": NUMBER_FORMAT},
+    {"dtickrange": [1, None], "value": COUNT_FORMAT},
+]
 ACCENT, MUTED, SAVED, COSTLY = "var(--accent)", "var(--ink-3)", "var(--context)", "var(--warn)"
 
 
@@ -162,7 +174,10 @@ def point_symbols(period: Period) -> list[str]:
 
 
 def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: str) -> Plot:
-    """Lay out the traces: no box, a thin grid from zero, no tool bar."""
+    """Lay out the traces: no box, a thin grid from zero, no tool bar.
+
+    With `COUNT_FORMAT`, the y axis has whole numbers alone.
+    """
     plot = Plot(traces, bare_layout())
     margin = {"l": 52, "r": 48, "t": 18, "b": 28}
     plot.update_layout(margin=margin, hovermode="x unified", showlegend=False, bargap=0.35, dragmode=False)
@@ -170,7 +185,7 @@ def lay_out(period: Period, traces: list[Any], tick_format: str, hover_format: s
     plot.update_yaxes(
         zerolinecolor=MUTED, rangemode="tozero", tickformat=tick_format, hoverformat=hover_format
     )
-    return plot
+    return with_counts(plot) if tick_format == COUNT_FORMAT else plot
 
 
 def _time_axis(period: Period) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from dashboard.kit.charts.columns import Cells, Column, ColumnChart
 from dashboard.kit.charts.plots import (
+    COUNT_FORMAT,
     DASHES,
     Json,
     Plot,
@@ -96,7 +97,7 @@ def saved_figure(data: PhaseData) -> Plot:
         )
         for line in data.lines
     ]  # fmt: skip
-    figure = lay_out(data.period, bars, "~s", ",.0f")
+    figure = lay_out(data.period, bars, COUNT_FORMAT, ",.0f")
     figure.update_yaxes(zeroline=True)
     return stacked(figure)
 

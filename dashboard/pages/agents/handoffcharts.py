@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.kit.charts.plots import Json, Plot, bar, bare_layout, stacked
+from dashboard.kit.charts.plots import Json, Plot, bar, bare_layout, stacked, with_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ def handoff_figure(bars: Sequence[HandoffBar]) -> Plot:
     ]
     plot = stacked(Plot(traces, bare_layout()))
     plot.update_layout(margin={"l": 52, "r": 12, "b": 28}, bargap=0.35, hovermode="x unified")
-    plot.update_yaxes(rangemode="tozero", tickformat="~s", hoverformat=",.0f")
-    return plot
+    plot.update_yaxes(rangemode="tozero", hoverformat=",.0f")
+    return with_counts(plot)
 
 
 def _bars(name: str, labels: list[str], values: Sequence[int | None], colour: str, group: int) -> Json:

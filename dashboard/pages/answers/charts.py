@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dashboard.kit.charts.columns import Column, ColumnChart
 from dashboard.kit.charts.plots import (
     ACCENT,
+    COUNT_FORMAT,
     MUTED,
     SAVED,
     Json,
@@ -15,7 +16,6 @@ from dashboard.kit.charts.plots import (
     lay_out,
     scatter,
     wall_clock,
-    with_whole_ticks,
 )
 from dashboard.kit.formats import percent, whole
 from dashboard.kit.periods import Bucket
@@ -84,10 +84,10 @@ def votes_figure(data: VoteData) -> Plot:
             ("down", DOWNVOTED, [-point.down if point.votes else None for point in rows]),
         )
     ]
-    figure = lay_out(data.series.period, bars, "~s", ",.0f")
+    figure = lay_out(data.series.period, bars, COUNT_FORMAT, ",.0f")
     figure.update_yaxes(zeroline=True)
     figure.update_layout(barmode="relative")
-    return with_whole_ticks(figure, max((max(point.up, point.down) for point in rows), default=0))
+    return figure
 
 
 _CHARTS: tuple[ColumnChart[VoteFigures, VoteData], ...] = (

@@ -13,8 +13,8 @@ from dashboard.kit.charts.plots import (
     add_flags,
     bar,
     bare_layout,
+    with_counts,
     with_legend,
-    with_whole_ticks,
 )
 from dashboard.kit.formats import signed, whole
 
@@ -106,8 +106,8 @@ def changes_figure(changes: Sequence[int]) -> Plot:
     plot.update_xaxes(
         type="category", nticks=7, tickangle=0, title={"text": "change in tokens", "standoff": 8}
     )
-    plot.update_yaxes(rangemode="tozero", tickformat=",d")
-    with_whole_ticks(plot, max((step.contexts for step in steps), default=0))
+    plot.update_yaxes(rangemode="tozero")
+    with_counts(plot)
     if steps:
         middle = median_low(changes)
         # Plotly would take a label such as "+40" for the number of a bar.

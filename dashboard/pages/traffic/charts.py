@@ -7,6 +7,7 @@ from dashboard.kit.charts.columns import Column, ColumnChart
 from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,
+    COUNT_FORMAT,
     MUTED,
     NUMBER_FORMAT,
     Plot,
@@ -18,7 +19,6 @@ from dashboard.kit.charts.plots import (
     stacked,
     wall_clock,
     with_legend,
-    with_whole_ticks,
 )
 from dashboard.kit.formats import milliseconds, whole
 from dashboard.kit.periods import Period
@@ -84,8 +84,7 @@ def _stacked(data: TrafficData, *layers: tuple[str, str, Callable[[Traffic], int
         )
         for name, colour, pick in layers
     ]  # fmt: skip
-    highest = max((sum(pick(point) for _, _, pick in layers) for point in data.points), default=0)
-    return stacked(with_whole_ticks(lay_out(data.period, bars, "~s", ",.0f"), highest))
+    return stacked(lay_out(data.period, bars, COUNT_FORMAT, ",.0f"))
 
 
 def added_figure(data: TrafficData) -> Plot:

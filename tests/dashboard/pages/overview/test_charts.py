@@ -146,6 +146,16 @@ def test_kinds_apart_are_a_line_each(slug: str, points: list[Figures]) -> None:
     assert all(trace["meta"] == {"rows": f"/?kind={trace['name']}&"} for trace in figure["data"])
 
 
+@pytest.mark.parametrize("tokens", [0, 1, 3, -2, 5])
+def test_an_axis_of_counts_has_whole_numbers_and_no_thousandths(tokens: int) -> None:
+    axis = CHARTS["saved"].build(data_of([SOME._replace(tokens_saved=tokens)] * 5)).layout["yaxis"]
+    assert axis["dtick"] == 1
+    # "~s" writes 0.5 as 500m, so it serves steps of one and more alone.
+    assert [stop["value"] for stop in axis["tickformatstops"]] == [",~g", "~s"]
+    assert axis["tickformatstops"][1]["dtickrange"] == [1, None]
+    assert "dtick" not in CHARTS["saved"].build(data_of([SOME] * 5)).layout["yaxis"]
+
+
 def test_kinds_apart_have_a_column_each() -> None:
     columns = columns_of(CHARTS["time"], apart([SOME] * 5).series, is_apart=True)
     assert [column.name for column in columns] == ["p95 ms, space", "p95 ms, phase"]
