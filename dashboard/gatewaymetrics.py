@@ -1,6 +1,7 @@
 """The gateway's figures for Prometheus, and histograms in its form."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,5 +98,7 @@ def doubling_buckets(counts: Floats) -> list[tuple[str, float]]:
 
 def estimated_seconds(counts: Floats) -> float:
     """Return the sum of a histogram of milliseconds, in seconds, as if each value were in mid-bucket."""
-    middles = [sum(ASSEMBLY_MS.bounds(bucket)) / 2 for bucket in range(ASSEMBLY_MS.size)]
+    edges = ASSEMBLY_MS.edges
+    # The last bucket has no upper edge.
+    middles = [(low + high) / 2 for low, high in pairwise((0.0, *edges, edges[-1]))]
     return float(counts @ middles) / 1_000

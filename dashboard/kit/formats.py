@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal
 
+from contextopt.models import Kind
 from contextopt.spaces.configs import ALL_ALLOWED
 
 MINUS = "\N{MINUS SIGN}"
@@ -65,6 +66,11 @@ def setting_words(value: object, name: str = "") -> str:
     return whole(value) if isinstance(value, int) else NONE if value is None else str(value)
 
 
+def kinds_of(kind: str) -> str:
+    """Return the plural of a kind of assembly, within a sentence: space contexts."""
+    return f"{Kind(kind).label.lower()}s"
+
+
 def reason_words(reason: str) -> str:
     return REASONS.get(reason, reason.replace("_", " "))
 
@@ -101,9 +107,13 @@ def whole(value: float | None) -> str:
     return NONE if value is None else f"{value:z,.0f}".replace("-", MINUS)
 
 
-def approximate(value: float | None) -> str:
-    """Return a figure from a histogram to two significant digits, all that it is accurate to."""
-    return NONE if value is None else f"≈ {whole(float(f'{value:.2g}'))}"
+def approximate(value: float, smallest: float, largest: float) -> str:
+    """Return a figure from a histogram to two significant digits, all that it is accurate to.
+
+    It is not rounded out of the range of the values seen.
+    """
+    rounded = float(f"{value:.2g}")
+    return f"≈ {whole(rounded if smallest <= rounded <= largest else value)}"
 
 
 def signed(value: float | None, digits: int = 0) -> str:
@@ -130,6 +140,13 @@ def percent(rate: float | None, digits: int = 0) -> str:
 
 def decimals(value: float | None, digits: int = 2) -> str:
     return NONE if value is None else f"{value:z,.{digits}f}".replace("-", MINUS)
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio from 0 to 1: two decimals, or two digits of a smaller one than a tenth."""
+    if value is None or not 0 < value < 0.1:
+        return decimals(value)
+    return f"{Decimal(f'{value:.1e}'):f}"
 
 
 def tenths(value: float | None) -> str:

@@ -25,6 +25,7 @@ from dashboard.rollups.measures import (
     SUMMARY_COLUMNS,
     added_up,
     columns,
+    joined,
     measured,
 )
 from dashboard.rollups.models import (
@@ -51,7 +52,9 @@ _HOUR_SUMMARIES, _DAY_SUMMARIES = "dashboard_hoursummary", "dashboard_daysummary
 
 def _add(table: str, query: str, dimensions: tuple[str, ...] = DIMENSION_COLUMNS) -> str:
     """Return the SQL that adds the rows of a query to a table of rollups or summaries."""
-    sums = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in MEASURE_COLUMNS)
+    sums = ", ".join(
+        f"{name} = {joined(name, f'{table}.{name}', f'excluded.{name}')}" for name in MEASURE_COLUMNS
+    )
     return (
         f"INSERT INTO {table} (team_id, start, {columns((*dimensions, *MEASURE_COLUMNS))}) {query} "
         f"ON CONFLICT (team_id, start, {columns(dimensions)}) DO UPDATE SET {sums}"

@@ -1,17 +1,23 @@
 """Fixed buckets that can be added up over hours, spaces, kinds, or whatever a page asks for together.
 
 A histogram has one bucket more than it has edges: the first is below the first edge, the last is not below
-the last. Edges never change without `rebuild_rollups`.
+the last. The smallest and the largest value are kept beside it, so that no percentile leaves their range.
+Edges never change without a rebuild of the rollups.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 type Floats = NDArray[np.float64]
+type Ends = tuple[float, float]
+
+# Percentiles of fewer values are read from the log itself.
+EXACT_BELOW = 20
 
 # The header of a binary vector: its size and two unused bytes.
 VECTOR_HEAD = 4
@@ -28,54 +34,77 @@ class Histogram:
     def size(self) -> int:
         return len(self.edges) + 1
 
+    @property
+    def smallest(self) -> str:
+        """The column of the smallest value."""
+        return self.name.replace("_histogram", "_smallest")
+
+    @property
+    def largest(self) -> str:
+        return self.name.replace("_histogram", "_largest")
+
     def bucket_of(self, value: float) -> int:
         """Return the bucket of a value, as PostgreSQL's `width_bucket` does."""
         return bisect_right(self.edges, value)
 
     def bounds(self, bucket: int) -> tuple[float, float]:
-        """Return the bounds of a bucket; the last is treated as if it had no width."""
+        """Return the bounds of a bucket; the last has no upper one."""
         low = self.edges[bucket - 1] if bucket else 0.0
-        return low, self.edges[min(bucket, len(self.edges) - 1)]
+        return low, self.edges[bucket] if bucket < len(self.edges) else inf
 
     def read(self, sent: Sequence[bytes]) -> Floats:
         """Return n histograms, (n, size), from `vector_send`'s output: text takes ten times as long."""
         numbers = b"".join(vector[VECTOR_HEAD:] for vector in sent)
         return np.frombuffer(numbers, ">f4").reshape(len(sent), self.size).astype(np.float64)
 
-    def percentile(self, counts: Sequence[float], share: float) -> float | None:
-        """Return the value below which a share (0 to 1) of the counts lies, as if spread evenly in its
-        bucket.
-
-        It lies in the same bucket as the nearest-rank percentile of the values. None if nothing was counted.
-        """
+    def percentile(self, counts: Sequence[float], share: float, ends: Ends) -> float | None:
+        """Return one percentile of one histogram, as `percentiles` does; None if nothing was counted."""
         if not any(counts):
             return None
-        found: float = self.percentiles(np.array([counts], np.float64), [share])[0, 0]
+        found: float = self.percentiles(np.array([counts], np.float64), [share], [ends])[0, 0]
         return found
 
-    def percentiles(self, counts: Floats, shares: Sequence[float]) -> Floats:
-        """Return the percentiles, (n, shares), of n histograms, (n, size), none of which is all zero."""
+    def percentiles(self, counts: Floats, shares: Sequence[float], ends: Sequence[Ends]) -> Floats:
+        """Return the percentiles, (n, shares), of n histograms, (n, size), none of which is all zero.
+
+        A share is from 0 to 1, and `ends` are the smallest and the largest value of each histogram. The
+        result lies between them and in the bucket of the nearest-rank percentile, as if the values were
+        spread evenly there. The first and the last value are exact, so p95 is below 20 values.
+        """
         upto = counts.cumsum(axis=1)
-        ranks = np.maximum(1.0, np.ceil(upto[:, -1:] * np.array(shares)))
+        totals = upto[:, -1:]
+        ranks = np.maximum(1.0, np.ceil(totals * np.array(shares)))
         buckets = (upto[:, None, :] < ranks[:, :, None]).sum(axis=2)
-        edges = np.array(self.edges)
-        low, high = np.concatenate([[0.0], edges])[buckets], np.append(edges, edges[-1])[buckets]
+        bounds = np.array([self.bounds(bucket) for bucket in range(self.size)])
+        smallest, largest = np.array(ends, np.float64).reshape(-1, 2).T[:, :, None]
+        low = np.maximum(bounds[buckets, 0], smallest)
+        # The largest value may be unknown in rollups of an earlier version that wait for a rebuild.
+        high = np.minimum(bounds[buckets, 1], largest)
+        high = np.where(np.isfinite(high), high, low)
         inside = np.take_along_axis(counts, buckets, axis=1)
         before = np.take_along_axis(upto, buckets, axis=1) - inside
-        found: Floats = low + (high - low) * (ranks - before - 0.5) / inside
+        between = low + (high - low) * (ranks - before - 0.5) / inside
+        found: Floats = np.where(ranks == totals, high, np.where(ranks == 1, low, between)).clip(
+            smallest, largest
+        )
         return found
 
 
-def _octaves(first: float, octaves: int, steps: int) -> tuple[float, ...]:
+def exact_percentile(values: Sequence[float], share: float) -> float | None:
+    """Return the nearest-rank percentile: a measured value, never one in between; None without values."""
+    return sorted(values)[max(1, ceil(len(values) * share)) - 1] if values else None
+
+
+def _octaves(first: float, octaves: int, steps: int, digits: int = 6) -> tuple[float, ...]:
     """Return edges from `first`, each 2^(1/steps) times the previous one."""
-    return tuple(round(first * 2 ** (n / steps), 6) for n in range(octaves * steps + 1))
+    return tuple(round(first * 2 ** (n / steps), digits) for n in range(octaves * steps + 1))
 
-
-_TWENTIETHS = tuple(n / 20 for n in range(1, 21))
 
 # Half a millisecond to eight seconds, each bucket 12 % wide.
 ASSEMBLY_MS = Histogram("ms_histogram", _octaves(0.5, 14, 6))
 # 32 to 131,072 tokens, each bucket 19 % wide.
 TOKENS = Histogram("tokens_histogram", _octaves(32, 12, 4))
-UTILISATION = Histogram("utilisation_histogram", _TWENTIETHS)
-RATIO = Histogram("ratio_histogram", _TWENTIETHS)
+UTILISATION = Histogram("utilisation_histogram", tuple(n / 20 for n in range(1, 21)))
+# 15 records of a million to all of them, each bucket 15 % wide: large spaces have tiny ratios.
+RATIO = Histogram("ratio_histogram", _octaves(2**-16, 16, 5, digits=12))
+HISTOGRAMS = (ASSEMBLY_MS, TOKENS, UTILISATION, RATIO)

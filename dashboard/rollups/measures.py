@@ -1,18 +1,18 @@
 """The measures of assemblies in SQL: the same columns for raw rows and for rollups."""
 
 from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL
-from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
+from dashboard.rollups.histograms import ASSEMBLY_MS, HISTOGRAMS, RATIO, TOKENS, UTILISATION, Histogram
 from dashboard.rollups.models import DIMENSIONS, SUMMARY_DIMENSIONS
 
 DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
-_RATIO = "a.records_included::float8 / nullif(a.records_filtered, 0)"
+RATIO_SQL = "a.records_included::float8 / nullif(a.records_filtered, 0)"
 # Other kinds have no budget, or one of their own.
 _HAS_BUDGET = "a.kind = 'space' AND a.tokens_available > 0"
 _SENT = "FILTER (WHERE a.is_sent)"
 _SAVED = "a.tokens_before::bigint - a.tokens_after"
 # An empty prompt has no shares.
 _SAVED_SHARE = f"({_SAVED})::float8 / nullif(a.prompt_tokens, 0)"
-_UTILISATION = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_available END"
+UTILISATION_SQL = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_available END"
 
 
 def _counted(histogram: Histogram, value: str) -> str:
@@ -28,6 +28,15 @@ def _counted(histogram: Histogram, value: str) -> str:
         f"::vector({histogram.size})"
     )
     return f"coalesce(sum({one}) FILTER (WHERE ({value}) IS NOT NULL), {zeros})"
+
+
+def _distribution(histogram: Histogram, value: str) -> dict[str, str]:
+    """Return the columns of a histogram and of the ends of its values, which are null without any."""
+    return {
+        histogram.name: _counted(histogram, value),
+        histogram.smallest: f"min(({value})::float8)",
+        histogram.largest: f"max(({value})::float8)",
+    }
 
 
 # Column → its expression over the rows `a` of the log. Its type is that of rollups: pages read both together,
@@ -52,15 +61,18 @@ MEASURED = {
     ),
     "saved_cached": f"coalesce(sum({_SAVED_SHARE} * a.cached_tokens) FILTER (WHERE {COUNTS_SQL}), 0)",
     "saved_cacheable": f"coalesce(sum({_SAVED_SHARE} * a.cacheable_tokens) FILTER (WHERE {COUNTS_SQL}), 0)",
-    "ratios": f"coalesce(sum({_RATIO}), 0)",
+    "ratios": f"coalesce(sum({RATIO_SQL}), 0)",
     "with_ratio": "(count(*) FILTER (WHERE a.records_filtered > 0))::integer",
-    "utilisations": f"coalesce(sum({_UTILISATION}), 0)",
+    "utilisations": f"coalesce(sum({UTILISATION_SQL}), 0)",
     "with_utilisation": f"(count(*) FILTER (WHERE {_HAS_BUDGET}))::integer",
-    ASSEMBLY_MS.name: _counted(ASSEMBLY_MS, "a.assembly_ms"),
-    TOKENS.name: _counted(TOKENS, "a.tokens_after"),
-    UTILISATION.name: _counted(UTILISATION, _UTILISATION),
-    RATIO.name: _counted(RATIO, _RATIO),
+    **_distribution(ASSEMBLY_MS, "a.assembly_ms"),
+    **_distribution(TOKENS, "a.tokens_after"),
+    **_distribution(UTILISATION, UTILISATION_SQL),
+    **_distribution(RATIO, RATIO_SQL),
 }
+# How columns add up that are no sums; each aggregate has the function that does the same to two values.
+_SMALLEST = {histogram.smallest for histogram in HISTOGRAMS}
+_LARGEST = {histogram.largest for histogram in HISTOGRAMS}
 MEASURE_COLUMNS = tuple(MEASURED)
 COLUMNS = (*DIMENSION_COLUMNS, *MEASURE_COLUMNS)
 SUMMARY_COLUMNS = (*SUMMARY_DIMENSIONS, *MEASURE_COLUMNS)
@@ -75,7 +87,18 @@ def columns(names: tuple[str, ...], prefix: str = "") -> str:
 
 def added_up(names: tuple[str, ...] = MEASURE_COLUMNS) -> str:
     """Return the SQL that adds rollups up, column by column."""
-    return ", ".join(f"sum({name}) AS {name}" for name in names)
+    return ", ".join(f"{_aggregate(name)}({name}) AS {name}" for name in names)
+
+
+def _aggregate(name: str) -> str:
+    return "min" if name in _SMALLEST else "max" if name in _LARGEST else "sum"
+
+
+def joined(name: str, one: str, other: str) -> str:
+    """Return the SQL of a column's value in two rollups together."""
+    if name in _SMALLEST:
+        return f"least({one}, {other})"
+    return f"greatest({one}, {other})" if name in _LARGEST else f"{one} + {other}"
 
 
 def measured(start: str, source: str) -> str:

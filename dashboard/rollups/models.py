@@ -65,10 +65,19 @@ class Rollup(models.Model):
     with_ratio = models.PositiveIntegerField()
     utilisations = models.FloatField()
     with_utilisation = models.PositiveIntegerField()
+    # Each histogram stands beside the ends of its values, which are null without any.
     ms_histogram = _counts(ASSEMBLY_MS)
+    ms_smallest = models.FloatField(null=True)
+    ms_largest = models.FloatField(null=True)
     tokens_histogram = _counts(TOKENS)
+    tokens_smallest = models.FloatField(null=True)
+    tokens_largest = models.FloatField(null=True)
     utilisation_histogram = _counts(UTILISATION)
+    utilisation_smallest = models.FloatField(null=True)
+    utilisation_largest = models.FloatField(null=True)
     ratio_histogram = _counts(RATIO)
+    ratio_smallest = models.FloatField(null=True)
+    ratio_largest = models.FloatField(null=True)
 
     class Meta:
         abstract = True
@@ -283,6 +292,8 @@ class Traffic(models.Model):
     cached_input_tokens = models.BigIntegerField(help_text="input of the prompts with a cached count")
     cache_write_tokens = models.BigIntegerField()
     added_histogram = _counts(ASSEMBLY_MS)
+    added_smallest = models.FloatField()
+    added_largest = models.FloatField()
 
     class Meta:
         abstract = True

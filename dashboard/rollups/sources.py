@@ -80,15 +80,20 @@ def rollup_rows(wanted: FigureFilter) -> str:
     The last quarter counts whole, so a period ends up to 15 minutes after its `until`. Days and summaries of
     another time zone than the period's, and invalid summaries, are not used until a job has rebuilt them.
     """
-    narrowed = "".join(
-        f" AND {condition}" for name, condition in _CONDITIONS.items() if getattr(wanted, name) is not None
-    )
+    narrowed = narrow_dimensions(wanted)
     rows = _summary_rows(narrowed) if wanted.is_of_all_spaces else _detailed_rows(narrowed)
     return f"""{rows}
         UNION ALL
         SELECT start, {_NAMES} FROM ({_FRESH}) AS fresh
          WHERE start >= %(start)s AND start < %(until)s {narrowed}
     """
+
+
+def narrow_dimensions(wanted: FigureFilter) -> str:
+    """Return the conditions of a filter on rollups or the log, each after an AND."""
+    return "".join(
+        f" AND {condition}" for name, condition in _CONDITIONS.items() if getattr(wanted, name) is not None
+    )
 
 
 def _detailed_rows(narrowed: str) -> str:

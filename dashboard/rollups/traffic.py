@@ -5,6 +5,8 @@ quarters of an hour after them.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from itertools import pairwise
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +15,7 @@ from django.db.models import Q
 from contextopt.assemblies.placement.pricebook import EnteredPrice
 from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Period
-from dashboard.rollups.histograms import ASSEMBLY_MS, Floats
+from dashboard.rollups.histograms import ASSEMBLY_MS, EXACT_BELOW, Ends, Floats, exact_percentile
 from dashboard.rollups.models import ModelPrice
 from dashboard.rollups.prices import PRICE_JOIN, PriceList, price_spans
 from dashboard.rollups.quarters import QUARTERS_NEEDED, join_quarters, within
@@ -50,7 +52,11 @@ class TrafficFilter:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Figures of some prompts. `cost` is the price of the input of `priced` of them, in dollars."""
+    """Figures of some prompts. `cost` is the price of the input of `priced` of them, in dollars.
+
+    `added` is the histogram of the time added, and `ends` are its smallest and largest value, in ms. `times`
+    are all of them if there are few.
+    """
 
     requests: int = 0
     inserted: int = 0
@@ -69,6 +75,8 @@ class Traffic:
     priced: int = 0
     cost: float = 0.0
     added: Floats | None = None
+    ends: Ends = (inf, 0.0)
+    times: tuple[float, ...] = ()
 
     @property
     def cached_share(self) -> float | None:
@@ -82,18 +90,22 @@ class Traffic:
         return self.cost if self.priced else None
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        names = [field.name for field in fields(self) if field.name != "added"]
-        counted: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        counted: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
         vectors = [added for added in (self.added, other.added) if added is not None]
-        return Traffic(**counted, added=np.sum(vectors, axis=0) if vectors else None)
+        return Traffic(
+            **counted,
+            added=np.sum(vectors, axis=0) if vectors else None,
+            ends=(min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])),
+        )
 
     def added_ms(self, share: float) -> float | None:
-        return None if self.added is None else ASSEMBLY_MS.percentile(self.added.tolist(), share)
+        if self.added is None or len(self.times) == self.requests:
+            return exact_percentile(self.times, share)
+        return ASSEMBLY_MS.percentile(self.added.tolist(), share, self.ends)
 
 
-_SUMS = tuple(
-    field.name for field in fields(Traffic) if field.name not in {"without", "priced", "cost", "added"}
-)
+_ADDED = tuple(field.name for field in fields(Traffic) if field.name not in {"added", "ends"})
+_SUMS = tuple(name for name in _ADDED if name not in {"without", "priced", "cost", "times"})
 _CONDITIONS = " ".join(
     f"AND (%({name})s::{kind} IS NULL OR t.{name} = %({name})s)"
     for name, kind in (
@@ -116,7 +128,7 @@ _FIGURES = f"""
     coalesce(sum(requests) FILTER (WHERE reason <> ''), 0) AS without,
     coalesce(sum(with_usage) FILTER (WHERE price.model IS NOT NULL), 0) AS priced,
     coalesce(sum({_COST}), 0)::float8 AS cost,
-    vector_send(sum(added_histogram)) AS added
+    vector_send(sum(added_histogram)) AS added, min(added_smallest) AS smallest, max(added_largest) AS largest
 """
 _GROUPS = f"""
 SELECT grouping({", ".join(f"rollups.{name}" for name in GROUPINGS)}) AS level,
@@ -154,6 +166,14 @@ def read_groups(wanted: TrafficFilter, prices: PriceList) -> Groups:
         else:
             name = _LEVELS[row["level"]]
             by[name].append((row[name], _traffic(row)))
+    if total.requests < EXACT_BELOW:
+        rows_of_log = _read_times(wanted)
+        total = _with_times(total, rows_of_log)
+        for name, rows in by.items():
+            by[name] = [
+                (value, _with_times(traffic, [row for row in rows_of_log if row[name] == value]))
+                for value, traffic in rows
+            ]
     for rows in by.values():
         rows.sort(key=lambda group: (-group[1].requests, str(group[0])))
         del rows[GROUPS_SHOWN:]
@@ -172,7 +192,34 @@ def read_buckets(wanted: TrafficFilter, prices: PriceList) -> list[Traffic]:
     for row in fetch_rows(_Row, _BUCKETS, {**wanted.parameters(), **prices.parameters(), "edges": edges}):
         if 0 <= row["bucket"] < len(found):
             found[row["bucket"]] = _traffic(row)
+    if sum(traffic.requests for traffic in found) < EXACT_BELOW:
+        rows_of_log = _read_times(wanted)
+        for bucket, (since, until) in enumerate(pairwise(edges)):
+            own = [row for row in rows_of_log if since <= row["created_at"] < until]
+            found[bucket] = _with_times(found[bucket], own)
     return found
+
+
+# Rollups know which quarters hold the prompts. A deleted key is in rollups alone.
+_TIMES = f"""
+SELECT t.*
+  FROM (SELECT DISTINCT t.start FROM dashboard_trafficquarter t
+         WHERE t.team_id = %(team_id)s AND t.start >= %(start)s AND t.start < %(until)s {_CONDITIONS}) q
+  JOIN LATERAL (
+       SELECT created_at, added_ms, space_id, api_key_id AS key_id, model, mode, reason
+         FROM contextopt_gatewayrequest
+        WHERE team_id = %(team_id)s
+          AND created_at >= q.start AND created_at < q.start + interval '15 minutes') t ON true
+ WHERE true {_CONDITIONS}
+"""
+
+
+def _read_times(wanted: TrafficFilter) -> list[_Row]:
+    return fetch_rows(_Row, _TIMES, wanted.parameters())
+
+
+def _with_times(traffic: Traffic, rows: Iterable[_Row]) -> Traffic:
+    return replace(traffic, times=tuple(row["added_ms"] for row in rows))
 
 
 def read_traffic_prices(wanted: TrafficFilter) -> PriceList:
@@ -228,7 +275,8 @@ def narrow_prompts(
 
 def _traffic(row: _Row) -> Traffic:
     counted: dict[str, Any] = {name: int(row[name]) for name in (*_SUMS, "without", "priced")}
-    return Traffic(**counted, cost=row["cost"], added=_vector(row["added"]))
+    ends = (row["smallest"], row["largest"])
+    return Traffic(**counted, cost=row["cost"], added=_vector(row["added"]), ends=ends)
 
 
 def _vector(sent: bytes) -> Floats | None:

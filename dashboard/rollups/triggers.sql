@@ -78,7 +78,8 @@ BEGIN
            count(g.cached_tokens) AS with_cached, coalesce(sum(g.cached_tokens), 0) AS cached_tokens,
            coalesce(sum(g.input_tokens) FILTER (WHERE g.cached_tokens IS NOT NULL), 0) AS cached_input_tokens,
            coalesce(sum(g.cache_write_tokens), 0) AS cache_write_tokens,
-           sum(dashboard_one_of_ms(g.added_ms)) AS added_histogram
+           sum(dashboard_one_of_ms(g.added_ms)) AS added_histogram,
+           min(g.added_ms) AS added_smallest, max(g.added_ms) AS added_largest
       FROM added g
       LEFT JOIN contextopt_assembly a
         ON a.id = g.assembly_id AND (a.tokens_before IS NOT NULL AND (a.kind = 'space' AND a.stage >= 3 AND a.records_included = 0) IS NOT TRUE AND NOT (a.kind = 'retry' AND a.tokens_after = 0) AND NOT a.warning_codes && '{budget_too_small,empty_window,not_embedded,nothing_relevant}'::varchar[])
@@ -90,7 +91,7 @@ BEGIN
     INSERT INTO dashboard_trafficquarter AS t (
         team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
         context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram)
+        cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
     SELECT * FROM counted
     ON CONFLICT (team_id, start, space_id, key_id, model, mode, reason) DO UPDATE SET
         requests = t.requests + excluded.requests, inserted = t.inserted + excluded.inserted,
@@ -104,16 +105,19 @@ BEGIN
         cached_tokens = t.cached_tokens + excluded.cached_tokens,
         cached_input_tokens = t.cached_input_tokens + excluded.cached_input_tokens,
         cache_write_tokens = t.cache_write_tokens + excluded.cache_write_tokens,
-        added_histogram = t.added_histogram + excluded.added_histogram
+        added_histogram = t.added_histogram + excluded.added_histogram,
+        added_smallest = least(t.added_smallest, excluded.added_smallest),
+        added_largest = greatest(t.added_largest, excluded.added_largest)
     )
     INSERT INTO dashboard_trafficday AS t (
         team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
         context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram)
+        cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
     SELECT c.team_id, date_trunc('day', c.start, team.time_zone), c.space_id, c.key_id, c.model, c.mode, c.reason,
            sum(requests), sum(inserted), sum(failed), sum(prompt_tokens), sum(context_tokens),
            sum(saved_tokens), sum(with_usage), sum(input_tokens), sum(output_tokens), sum(with_cached),
-           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram)
+           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram),
+           min(added_smallest), max(added_largest)
       FROM counted c JOIN contextopt_team team ON team.id = c.team_id
      GROUP BY c.team_id, 2, c.space_id, c.key_id, c.model, c.mode, c.reason
      ORDER BY c.team_id, 2, c.space_id, c.key_id, c.model, c.mode, c.reason
@@ -129,7 +133,9 @@ BEGIN
         cached_tokens = t.cached_tokens + excluded.cached_tokens,
         cached_input_tokens = t.cached_input_tokens + excluded.cached_input_tokens,
         cache_write_tokens = t.cache_write_tokens + excluded.cache_write_tokens,
-        added_histogram = t.added_histogram + excluded.added_histogram;
+        added_histogram = t.added_histogram + excluded.added_histogram,
+        added_smallest = least(t.added_smallest, excluded.added_smallest),
+        added_largest = greatest(t.added_largest, excluded.added_largest);
     RETURN NULL;
 END $$;
 
@@ -139,11 +145,12 @@ BEGIN
     INSERT INTO dashboard_trafficday (
         team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
         context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram)
+        cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
     SELECT team_id, date_trunc('day', start, NEW.time_zone), space_id, key_id, model, mode, reason,
            sum(requests), sum(inserted), sum(failed), sum(prompt_tokens), sum(context_tokens),
            sum(saved_tokens), sum(with_usage), sum(input_tokens), sum(output_tokens), sum(with_cached),
-           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram)
+           sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram),
+           min(added_smallest), max(added_largest)
       FROM dashboard_trafficquarter WHERE team_id = NEW.id
      GROUP BY team_id, 2, space_id, key_id, model, mode, reason;
     RETURN NULL;

@@ -17,11 +17,11 @@ from dashboard.kit.markdown import render_markdown
 register = template.Library()
 
 register.filter("whole", formats.whole)
-register.filter("approximate", formats.approximate)
 register.filter("signed", formats.signed)
 register.filter("percent", formats.percent)
 register.filter("percentage", formats.percentage)
 register.filter("decimals", formats.decimals)
+register.filter("ratio", formats.ratio)
 register.filter("milliseconds", formats.milliseconds)
 register.filter("setting_label", formats.setting_label)
 register.filter("setting_words", formats.setting_words)

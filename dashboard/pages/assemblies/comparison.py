@@ -7,7 +7,7 @@ from contextopt.assemblies.ledgers import EntryJson
 from contextopt.engine.agents.linediff import diff_text
 from contextopt.models import Assembly
 from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
-from dashboard.kit.formats import decimals, milliseconds, percent, reason_words, signed, whole
+from dashboard.kit.formats import milliseconds, percent, ratio, reason_words, signed, whole
 from dashboard.kit.ledgers import Titled, title_of
 
 NOT_NAMED = "not listed"
@@ -87,7 +87,7 @@ def _shown(row: Assembly) -> dict[str, str]:
         if row.shared_prefix_tokens is None
         else whole(row.shared_prefix_tokens),
         "Records included": f"{whole(row.records_included)} of {whole(row.records_filtered)}",
-        "Compression ratio": decimals(row.compression_ratio),
+        "Compression ratio": ratio(row.compression_ratio),
         "Tokens used": f"{whole(row.tokens_after)} of {whole(row.tokens_available)}",
         "Budget utilisation": percent(row.utilisation),
         "Tokens saved": signed(row.tokens_saved),

@@ -6,7 +6,7 @@ its assemblies in `meta`, and a point adds the query of its bucket, its custom d
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from dashboard.kit.charts.columns import Column, ColumnChart
 from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,
+    COUNT_FORMAT,
     MUTED,
     NUMBER_FORMAT,
     SAVED,
@@ -31,7 +32,7 @@ from dashboard.kit.charts.plots import (
     texts_at,
     wall_clock,
 )
-from dashboard.kit.formats import decimals, milliseconds, money, percent, tenths, whole
+from dashboard.kit.formats import kinds_of, milliseconds, money, percent, ratio, tenths, whole
 from dashboard.kit.periods import Bucket
 from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.figures import Figures, Series
@@ -78,6 +79,12 @@ class ChartData:
     def spans(self) -> list[str]:
         return [bucket_query(bucket) for bucket in self.series.period.buckets]
 
+    @property
+    def of_kind(self) -> "ChartData":
+        """The data of the series' own kind alone, with the URL of its assemblies."""
+        rows = self.kind_rows.get(self.series.kind, self.rows)
+        return replace(self, series=self.series.of_kind, before=self.before.of_kind, rows=rows)
+
     def values(self, pick: Pick) -> list[float | None]:
         return [pick(figures) for figures in self.series.points]
 
@@ -92,13 +99,21 @@ def bucket_query(bucket: Bucket) -> str:
 class Chart(ColumnChart[Figures, ChartData]):
     """A chart of the overview. When kinds are shown separately, only the column at `lead` is drawn.
 
-    `rows` narrows and sorts the assemblies that a click on a point lists.
+    `rows` narrows and sorts the assemblies that a click on a point lists. A chart `of_kind` shows the figures
+    of one kind: the time and the truncation of different kinds have nothing in common.
     """
 
     tick_format: str
     hover_format: str
     rows: str
     lead: int = 0
+    of_kind: bool = False
+
+    def points(self, series: Series) -> Sequence[Figures]:
+        return series.of_kind.points if self.of_kind else series.points
+
+    def note_for(self, series: Series) -> str:
+        return f"{kinds_of(series.kind)}; {self.note}" if self.of_kind else self.note
 
     @property
     def leading(self) -> Column[Figures]:
@@ -200,7 +215,7 @@ def _bar(
 
 
 def _bars(data: ChartData, bars: list[Json]) -> Plot:
-    figure = lay_out(data.series.period, bars, "~s", ",.0f")
+    figure = lay_out(data.series.period, bars, COUNT_FORMAT, ",.0f")
     figure.update_yaxes(zeroline=True)
     return figure
 
@@ -235,7 +250,7 @@ CHARTS = {
                 Column("Worth of the saving, US dollars", lambda f: f.saved_dollars, money),
             ),
             saved_figure,
-            "~s",
+            COUNT_FORMAT,
             ",.0f",
             "sort=saved",
         ),
@@ -243,7 +258,7 @@ CHARTS = {
             "ratio",
             "Compression ratio",
             "records included ÷ filtered; dotted: period before",
-            (Column("Compression ratio", lambda f: f.ratio, decimals),),
+            (Column("Compression ratio", lambda f: f.ratio, ratio),),
             ratio_figure,
             NUMBER_FORMAT,
             RATIO_HOVER,
@@ -252,7 +267,7 @@ CHARTS = {
         Chart(
             "time",
             "Assembly time",
-            "target: p95 below 500 ms",
+            "target p95 below 500 ms",
             (
                 Column("p50 ms", lambda f: f.p50_ms, milliseconds),
                 Column("p95 ms", lambda f: f.p95_ms, milliseconds),
@@ -263,16 +278,18 @@ CHARTS = {
             ",.1f",
             "sort=slowest",
             lead=1,
+            of_kind=True,
         ),
         Chart(
             "truncation",
             "Truncation rate",
-            "share of assemblies that dropped a record",
+            "share that dropped a record",
             (Column("Truncation rate", lambda f: f.truncation_rate, percent),),
             truncation_figure,
             SHARE_FORMAT,
             SHARE_HOVER,
             "truncated=yes&sort=dropped",
+            of_kind=True,
         ),
         Chart(
             "utilisation",
@@ -300,7 +317,7 @@ CHARTS = {
 
 def draw_chart(chart: Chart, data: ChartData) -> Plot:
     """Draw a chart with its marks."""
-    return finish(chart.build(data), data, chart.rows)
+    return finish(chart.build(data.of_kind if chart.of_kind else data), data, chart.rows)
 
 
 def finish(figure: Plot, data: ChartData, rows: str) -> Plot:

@@ -45,7 +45,7 @@ class _Line:
 def columns_of(chart: Chart, series: Series, *, is_apart: bool) -> list[Cells]:
     """Return the chart's columns, or its leading column for each kind."""
     if not is_apart:
-        return chart.cells(series.points)
+        return chart.cells(chart.points(series))
     lead = chart.leading
     return [
         replace(lead.cells(points), name=f"{lead.name}, {kind_name(kind)}")

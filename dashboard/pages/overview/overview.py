@@ -26,13 +26,22 @@ from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, dra
 from dashboard.pages.overview.choices import read_choices
 from dashboard.pages.overview.cost import CostCard, Reported, build_cost, read_reported
 from dashboard.pages.overview.diagnosis import observe, point_out
-from dashboard.pages.overview.figures import Series, read_earlier, read_score_spread, read_series
+from dashboard.pages.overview.figures import Series, read_earlier, read_series
 from dashboard.pages.overview.filters import OverviewForm
 from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.pages.overview.projections import project_month
 from dashboard.pages.overview.quality import read_quality
 from dashboard.pages.overview.recall import read_recall
-from dashboard.pages.overview.tiles import Compared, Places, Rows, build_cards, build_tiles, month_tile
+from dashboard.pages.overview.spacefacts import read_space_facts
+from dashboard.pages.overview.tiles import (
+    Compared,
+    Places,
+    Rows,
+    build_cards,
+    build_tiles,
+    kind_rows,
+    month_tile,
+)
 from dashboard.pages.overview.votes import Feedback, read_feedback
 from dashboard.rollups.prices import read_prices
 from dashboard.rollups.sources import FigureFilter, is_behind
@@ -75,12 +84,16 @@ def _render_overview(
 def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a chart's table view as its own page, or only the table for insertion into the Overview."""
     form, series, columns = _read_chart(request, slug)
-    narrowed = dict(parse_qsl(CHARTS[slug].rows)) if slug in CHARTS else {}
+    chart = CHARTS.get(slug)
+    narrowed = dict(parse_qsl(chart.rows)) if chart else {}
+    if chart and chart.of_kind and not form.is_apart:
+        series, narrowed = series.of_kind, {**narrowed, "kind": series.kind}
     address = form.rows_url(**narrowed)
     urls = [
         f"{address}{bucket_query(bucket)}" if figures.assemblies else "" for bucket, figures in series.rows
     ]
-    panel = replace(_panel(slug), table=make_table(columns, series.period, urls))
+    table = make_table(columns, series.period, urls)
+    panel = replace(_panel(slug, series, is_apart=form.is_apart), table=table)
     context = {"panel": panel, "period": series.period, "query": form.query()}
     return render_page(request, TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE, context)
 
@@ -88,8 +101,10 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
 @require_GET
 @team_page
 def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
-    _, series, columns = _read_chart(request, slug)
-    counts = [figures.assemblies for figures in series.points]
+    form, series, columns = _read_chart(request, slug)
+    chart = CHARTS.get(slug)
+    points = series.points if chart is None or form.is_apart else chart.points(series)
+    counts = [figures.assemblies for figures in points]
     return stream_columns(f"contextopt-{slug}", columns, series.period, "assemblies", counts)
 
 
@@ -102,7 +117,7 @@ def _read_chart(request: TeamRequest, slug: str) -> tuple[OverviewForm, Series, 
     form = OverviewForm(request.GET, team=request.team)
     form.refuse_errors()
     wanted = form.to_filter(timezone.now())
-    series = read_series(wanted, is_apart=form.is_apart)
+    series = read_series(wanted)
     if slug in CHARTS:
         return form, series, columns_of(CHARTS[slug], series, is_apart=form.is_apart)
     feedback = read_feedback(wanted) if slug == VOTES else None
@@ -132,7 +147,7 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     now = timezone.now()
     wanted = form.to_filter(now)
     prices = read_prices(wanted)
-    series = read_series(wanted, prices, is_apart=form.is_apart)
+    series = read_series(wanted, prices)
     before = read_earlier(wanted, prices)
     votes, rows = read_feedback(wanted), _rows(form, series)
     changes = read_changes(request.team, wanted, form.spaces)
@@ -150,16 +165,15 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "total": series.total,
         "cards": build_cards(compared, _places(form, series, rows), changes),
         "tiles": [
-            *build_tiles(series.total, before.total, rows, wanted.kind),
+            *build_tiles(series, before, rows, wanted.kind),
             month_tile(project_month(series, wanted, now)),
         ],
         "cost": _cost(wanted, series, before, rows) if series.total.contexts else None,
-        "panels": _panels(data),
+        "panels": _panels(data, is_apart=form.is_apart),
         "charts": _charts(data, form),
         "changes": changes,
-        "observations": point_out(
-            observe(series.total, list(series.stages), read_score_spread(wanted)), rows
-        ),
+        "observations": point_out(observe(series, read_space_facts(wanted)), rows),
+        "kinds": kind_rows(series, rows) if len(series.totals) > 1 else [],
         "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
         "has_votes": votes is not None,
         "has_prices": series.total.priced > 0,
@@ -209,18 +223,20 @@ def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
     return {slug: figure.to_plotly_json() for slug, figure in figures.items()}
 
 
-def _panels(data: ChartData) -> list[ChartPanel]:
+def _panels(data: ChartData, *, is_apart: bool) -> list[ChartPanel]:
     """Return the charts in order; the votes stand beside the saving, which comes first."""
     saving, *others = CHARTS
-    return [_panel(slug) for slug in (saving, *([VOTES] if data.votes else []), *others)]
+    slugs = (saving, *([VOTES] if data.votes else []), *others)
+    return [_panel(slug, data.series, is_apart=is_apart) for slug in slugs]
 
 
-def _panel(slug: str) -> ChartPanel:
+def _panel(slug: str, series: Series, *, is_apart: bool) -> ChartPanel:
     if slug == VOTES:
         return ChartPanel(
             VOTES, "Upvoted answers", "share of upvotes by stage; few votes are pooled with those before"
         )
-    return ChartPanel(slug, CHARTS[slug].title, CHARTS[slug].note)
+    chart = CHARTS[slug]
+    return ChartPanel(slug, chart.title, chart.note if is_apart else chart.note_for(series))
 
 
 def _rows(form: OverviewForm, series: Series) -> Rows:

@@ -17,10 +17,21 @@ from dashboard.kit.charts.tiles import (
     unit,
 )
 from dashboard.kit.filters import AGENTS
-from dashboard.kit.formats import NONE, compact, decimals, fewer_words, milliseconds, money, percent, whole
+from dashboard.kit.formats import (
+    NONE,
+    compact,
+    decimals,
+    fewer_words,
+    kinds_of,
+    milliseconds,
+    money,
+    percent,
+    ratio,
+    whole,
+)
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.changes import PeriodChange
-from dashboard.pages.overview.figures import Figures, Saving, Series
+from dashboard.pages.overview.figures import NOTHING, Figures, Saving, Series
 from dashboard.pages.overview.projections import MonthProjection
 from dashboard.pages.overview.quality import Quality
 from dashboard.pages.overview.recall import Recall
@@ -163,19 +174,24 @@ def _ended_tile(slug: str, label: str, now: Proportion, before: Proportion, link
     )  # fmt: skip
 
 
-def build_tiles(now: Figures, before: Figures, rows: Rows, kind: str | None) -> list[Tile]:
-    """Return the tiles below the cards. `kind` is the kind that the page is filtered by, if any."""
+def build_tiles(series: Series, earlier: Series, rows: Rows, kind: str | None) -> list[Tile]:
+    """Return the tiles below the cards. `kind` is the kind that the page is filtered by, if any.
+
+    Time and truncation are those of one kind.
+    """
+    now, before = series.total, earlier.total
+    own, own_before = series.of_kind.total, earlier.totals.get(series.kind, NOTHING)
     return [
         Tile(
-            "time", "Assembly time, p95", milliseconds(now.p95_ms), "ms" if now.p95_ms is not None else "",
-            describe_change(now.p95_ms, before.p95_ms, "lower", lambda d: f"{milliseconds(d)} ms"),
-            f"p50 {milliseconds(now.p50_ms)}, p99 {milliseconds(now.p99_ms)}", f"target < {SLOW_MS} ms",
-            rows({"sort": "slowest"}),
+            "time", "Assembly time, p95", milliseconds(own.p95_ms), "ms" if own.p95_ms is not None else "",
+            describe_change(own.p95_ms, own_before.p95_ms, "lower", lambda d: f"{milliseconds(d)} ms"),
+            f"p50 {milliseconds(own.p50_ms)}, p99 {milliseconds(own.p99_ms)}", f"target < {SLOW_MS} ms",
+            rows({"kind": series.kind, "sort": "slowest"}), more=kinds_of(series.kind),
         ),
         Tile(
-            "ratio", "Compression ratio", decimals(now.ratio), "",
-            describe_change(now.ratio, before.ratio, "lower", decimals),
-            f"mean; median {decimals(now.median_ratio)}", "target 0.2–0.4",
+            "ratio", "Compression ratio", ratio(now.ratio), "",
+            describe_change(now.ratio, before.ratio, "lower", ratio),
+            f"mean; median {ratio(now.median_ratio)}", "target 0.2–0.4",
             rows({"sort": "dropped"}),
         ),
         Tile(
@@ -193,9 +209,10 @@ def build_tiles(now: Figures, before: Figures, rows: Rows, kind: str | None) -> 
             rows({"kind": str(Kind.SPACE), "sort": "fewest"}),
         ),
         Tile(
-            "truncation", "Truncation rate", points(now.truncation_rate), unit(now.truncation_rate),
-            describe_change(now.truncation_rate, before.truncation_rate, "none", in_points),
-            "dropped a record", link=rows({"truncated": "yes", "sort": "dropped"}),
+            "truncation", "Truncation rate", points(own.truncation_rate), unit(own.truncation_rate),
+            describe_change(own.truncation_rate, own_before.truncation_rate, "none", in_points),
+            f"of {whole(own.assemblies)} {kinds_of(series.kind)}",
+            link=rows({"kind": series.kind, "truncated": "yes", "sort": "dropped"}),
         ),
         Tile(
             "assemblies", "Assemblies", *compact(now.assemblies),
@@ -203,6 +220,24 @@ def build_tiles(now: Figures, before: Figures, rows: Rows, kind: str | None) -> 
             "of this kind" if kind else "of all kinds", link=rows({}),
         ),
     ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KindRow:
+    """The time and the truncation of a kind of assembly, with the URL of its slowest ones."""
+
+    name: str
+    figures: Figures
+    url: str
+
+
+def kind_rows(series: Series, rows: Rows) -> list[KindRow]:
+    """Return a row for each kind, the most frequent first."""
+    by_count = sorted(series.totals.items(), key=lambda item: -item[1].assemblies)
+    return [
+        KindRow(str(Kind(kind).label), figures, rows({"kind": kind, "sort": "slowest"}))
+        for kind, figures in by_count
+    ]
 
 
 def empty_tile(now: Figures, before: Figures, link: str) -> Tile:

@@ -1,5 +1,7 @@
 """Numbers formatted for people."""
 
+from math import inf
+
 import pytest
 
 from contextopt.spaces.configs import SETTINGS
@@ -11,6 +13,7 @@ from dashboard.kit.formats import (
     decimals,
     fewer_words,
     percent,
+    ratio,
     whole,
 )
 from dashboard.templatetags.figures import coloured_cost
@@ -44,10 +47,23 @@ def test_only_a_difference_has_a_colour(saved: int, html: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(387.4, "≈ 390"), (12_345.0, "≈ 12,000"), (32.1, "≈ 32"), (0.0, "≈ 0"), (99.6, "≈ 100"), (None, "–")],
+    [(387.4, "≈ 390"), (12_345.0, "≈ 12,000"), (32.1, "≈ 32"), (0.0, "≈ 0"), (99.6, "≈ 100")],
 )
-def test_a_figure_of_a_histogram_claims_two_digits(value: float | None, words: str) -> None:
-    assert approximate(value) == words
+def test_a_figure_of_a_histogram_claims_two_digits(value: float, words: str) -> None:
+    assert approximate(value, 0.0, inf) == words
+
+
+def test_a_figure_is_not_rounded_beyond_the_values_seen() -> None:
+    assert approximate(256.0, 250.0, 259.0) == "≈ 256"
+    assert approximate(254.0, 252.0, 300.0) == "≈ 254"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1.0, "1.00"), (0.254, "0.25"), (0.0996, "0.10"), (0.0123, "0.012"), (0.00004, "0.000040"), (None, "–")],
+)
+def test_a_small_ratio_has_two_digits(value: float | None, words: str) -> None:
+    assert ratio(value) == words
 
 
 def test_nothing_is_never_less_than_nothing() -> None:

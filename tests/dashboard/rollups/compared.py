@@ -15,8 +15,8 @@ from dashboard.models import (
     HourSummary,
     QuarterRollup,
 )
-from dashboard.pages.overview.figures import read_series
-from dashboard.rollups.histograms import ASSEMBLY_MS, TOKENS, Histogram
+from dashboard.pages.overview.figures import Figures, read_series
+from dashboard.rollups.histograms import ASSEMBLY_MS, EXACT_BELOW, RATIO, TOKENS, UTILISATION, Histogram
 from dashboard.rollups.sources import FigureFilter
 from tests.factories import NOW
 
@@ -46,7 +46,7 @@ def assert_figures_are_those_of_the_rows(team: Team, zone: str = "UTC") -> None:
             assert_figures(replace(wanted, space_id=space.pk), [row for row in log if row.space == space])
 
 
-def assert_figures(wanted: FigureFilter, log: list[Assembly]) -> None:
+def assert_figures(wanted: FigureFilter, log: list[Assembly], *, exact_below: int = EXACT_BELOW) -> None:
     series = read_series(wanted)
     for figures, part in [
         (series.total, log),
@@ -70,11 +70,35 @@ def assert_figures(wanted: FigureFilter, log: list[Assembly]) -> None:
             assert figures.records_included == pytest.approx(included / len(contexts))
         assert_average(figures.ratio, [row.compression_ratio for row in part])
         assert_average(figures.utilisation, [row.utilisation for row in part])
-        for share, found in ((0.5, figures.p50_ms), (0.95, figures.p95_ms), (0.99, figures.p99_ms)):
-            assert_in_bucket(ASSEMBLY_MS, found, [row.assembly_ms for row in part], share)
+    assert series.totals.keys() == series.kinds.keys() == {row.kind for row in log}
+    for kind, total in series.totals.items():
+        own = [row for row in log if row.kind == kind]
+        assert total.truncation_rate == pytest.approx(sum(row.truncated for row in own) / len(own))
+        assert_times(total, own, is_exact=len(own) < exact_below)
+        for bucket, point in zip(series.period.buckets, series.kinds[kind], strict=True):
+            part = [row for row in own if bucket.start <= row.created_at < bucket.end]
+            assert_times(point, part, is_exact=len(own) < exact_below)
     for stage in series.stages:
         tokens = [row.tokens_after for row in log if row.stage == stage.stage]
-        assert_in_bucket(TOKENS, stage.median_tokens, tokens, 0.5)
+        assert_percentile(TOKENS, stage.median_tokens, tokens, 0.5, is_exact=len(tokens) < exact_below)
+    contexts = [row for row in log if row.kind == "space"]
+    for histogram, found, values in (
+        (RATIO, series.total.median_ratio, [row.compression_ratio for row in contexts]),
+        (UTILISATION, series.total.median_utilisation, [row.utilisation for row in contexts]),
+    ):
+        known = [value for value in values if value is not None]
+        assert (found is None) == (not known)
+        if known:
+            assert_percentile(histogram, found, known, 0.5, is_exact=len(contexts) < exact_below)
+
+
+def assert_times(figures: Figures, rows: list[Assembly], *, is_exact: bool) -> None:
+    assert figures.assemblies == len(rows)
+    for share, found in ((0.5, figures.p50_ms), (0.95, figures.p95_ms), (0.99, figures.p99_ms)):
+        if rows:
+            assert_percentile(ASSEMBLY_MS, found, [row.assembly_ms for row in rows], share, is_exact=is_exact)
+        else:
+            assert found is None
 
 
 def assert_average(found: float | None, values: list[float | None]) -> None:
@@ -82,15 +106,24 @@ def assert_average(found: float | None, values: list[float | None]) -> None:
     assert found == (pytest.approx(sum(known) / len(known)) if known else None)
 
 
-def assert_in_bucket(histogram: Histogram, found: float | None, values: list[float], share: float) -> None:
-    """Check that the bucket is the nearest-rank percentile's. The last bucket has no width."""
-    exact = sorted(values)[max(1, ceil(share * len(values))) - 1]
+def assert_percentile(
+    histogram: Histogram, found: float | None, values: list[float], share: float, *, is_exact: bool = False
+) -> None:
+    """Check that the percentile is the nearest-rank one, or in its bucket and within the values seen."""
+    rank = max(1, ceil(share * len(values)))
+    exact = sorted(values)[rank - 1]
     low, high = histogram.bounds(histogram.bucket_of(exact))
     assert found is not None
-    assert low <= found <= high
+    assert max(low, min(values)) <= found <= min(high, max(values))
+    # The first and the last value are known without the log.
+    if is_exact or rank in (1, len(values)):
+        assert found == exact
 
 
 def stored() -> list[tuple[object, ...]]:
-    kept = ("start", "stage", "assemblies", "empties", "tokens_after", "ratios", "ms_histogram")
+    kept = (
+        "start", "stage", "assemblies", "empties", "tokens_after", "ratios", "ms_histogram", "ms_smallest",
+        "ratio_largest",
+    )  # fmt: skip
     tables = (QuarterRollup, DayRollup, HourSummary, DaySummary)
     return sorted((*map(str, row),) for table in tables for row in table.objects.values_list(*kept))

@@ -50,10 +50,12 @@ VALUES (%(team)s, %(space)s, %(kind)s, %(stage)s, '', %(model)s, '', '', %(at)s,
 
 @st.composite
 def rows(draw: st.DrawFn) -> dict[str, object]:
-    filtered = draw(st.integers(0, 60))
+    kind = draw(st.sampled_from(["space", "space", "retry"]))
+    # Only contexts of spaces have records.
+    filtered = draw(st.integers(0, 60)) if kind == "space" else 0
     available = draw(st.sampled_from([0, 1_000, 2_000]))
     return {
-        "kind": draw(st.sampled_from(["space", "space", "retry"])),
+        "kind": kind,
         "stage": draw(st.sampled_from([2, 3, 4])),
         "codes": draw(st.sampled_from([[], [], ["note"], ["note", "nothing_relevant"]])),
         "model": draw(st.sampled_from(["", "large"])),

@@ -60,7 +60,8 @@ def test_summaries_are_read(logged: Space) -> None:
     keep_rollups()
     QuarterRollup.objects.filter(start__lt=NOW.replace(minute=0)).delete()
     DayRollup.objects.all().delete()
-    assert_figures(whole(logged.team), list(Assembly.objects.of(logged.team)))
+    # Without quarters, the few assemblies are not found in the log.
+    assert_figures(whole(logged.team), list(Assembly.objects.of(logged.team)), exact_below=0)
 
 
 def test_summaries_are_made_again_the_newest_first(team: Team) -> None:

@@ -86,6 +86,32 @@ def test_the_sums_are_the_rows(team: Team, space: Space) -> None:
     assert total.added_ms(0.5) == pytest.approx(times[len(times) // 2 - 1], rel=0.13, abs=0.5)
 
 
+def test_the_times_added_are_among_the_times_of_the_prompts(team: Team, space: Space) -> None:
+    make_many(space)
+    for model, figures in read(over(team)).by["model"]:
+        times = [row.added_ms for row in GatewayRequest.objects.filter(model=model)]
+        assert figures.added_ms(0) == min(times)
+        assert figures.added_ms(1) == max(times)
+        assert min(times) <= figures.added_ms(0.5) <= max(times)
+
+
+def test_the_times_of_few_prompts_are_exact(team: Team, space: Space) -> None:
+    times = [round(1.9 * 1.4**number, 2) for number in range(19)]
+    for number, ms in enumerate(times):
+        created_at = NOW - timedelta(days=number % 3, hours=1)
+        make(space, added_ms=ms, model="ab"[number % 2], created_at=created_at)
+    found = read(over(team))
+    assert [found.total.added_ms(share) for share in (0.5, 0.95)] == [times[9], times[18]]
+    by_model = dict(found.by["model"])
+    assert by_model["a"].added_ms(0.5) == times[8]
+    assert by_model["b"].added_ms(0.5) == times[9]
+    today = read_buckets(over(team), PriceList())[-1]
+    assert today.added_ms(0.5) == sorted(times[::3])[3]
+    assert read(over(team, model="b")).total.added_ms(0.5) == times[9]
+    both = by_model["a"] + by_model["b"]
+    assert both.added_ms(0.5) == times[9]
+
+
 def test_groups_and_buckets_add_up_to_the_total(team: Team, space: Space) -> None:
     make_many(space)
     groups = read(over(team))

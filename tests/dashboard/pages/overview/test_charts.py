@@ -24,8 +24,9 @@ def data_of(points: list[Figures], is_over: bool = False) -> ChartData:
     zone = ZoneInfo("Europe/Oslo")
     now = NOW if not is_over else datetime(2027, 1, 1, tzinfo=UTC)
     period = custom_period(NOW.date().replace(day=15 - len(points) + 1), NOW.date(), now, zone)
-    series = Series(period, SOME, tuple(points))
-    return ChartData(series, Series(period.before(), SOME, tuple(points)), "/a?")
+    of_space = {"kinds": {"space": tuple(points)}, "totals": {"space": SOME}}
+    series = Series(period, SOME, tuple(points), **of_space)
+    return ChartData(series, Series(period.before(), SOME, tuple(points), **of_space), "/a?")
 
 
 def coloured(value: object) -> object:
@@ -131,9 +132,10 @@ def apart(points: list[Figures]) -> ChartData:
     """Return data of two kinds, split by kind."""
     data = data_of(points)
     kinds = {"space": tuple(points), "phase": tuple(points)}
+    totals = {"space": SOME, "phase": SOME._replace(assemblies=900)}
     rows = {kind: f"/?kind={kind}&" for kind in kinds}
     votes = {4: (Proportion(9, 10),) * len(points), 9: (NO_VOTES,) * len(points)}
-    return replace(data, series=replace(data.series, kinds=kinds), kind_rows=rows, votes=votes)
+    return replace(data, series=replace(data.series, kinds=kinds, totals=totals), kind_rows=rows, votes=votes)
 
 
 @pytest.mark.parametrize("slug", CHARTS)
@@ -144,6 +146,24 @@ def test_kinds_apart_are_a_line_each(slug: str, points: list[Figures]) -> None:
     names = [trace["name"] for trace in figure["data"]]
     assert names == (["space", "phase"] if points[0].assemblies else [])
     assert all(trace["meta"] == {"rows": f"/?kind={trace['name']}&"} for trace in figure["data"])
+
+
+@pytest.mark.parametrize("slug", ["time", "truncation"])
+def test_time_and_truncation_are_those_of_contexts_of_spaces(slug: str) -> None:
+    data = apart([SOME] * 5)
+    other = SOME._replace(p95_ms=1_369.0, p99_ms=1_369.0, truncation_rate=1.0)
+    series = replace(data.series, points=(other,) * 5, kinds={"space": (SOME,) * 5, "phase": (other,) * 5})
+    chart = CHARTS[slug]
+    figure = draw_chart(chart, replace(data, series=series))
+    drawn = [value for trace in figure.traces for value in trace["y"]]
+    assert max(drawn) == (9.0 if slug == "time" else 0.5)
+    assert {trace["meta"]["rows"] for trace in figure.traces} == {"/?kind=space&"}
+    [*_, last] = columns_of(chart, series, is_apart=False)
+    assert set(last.values) == {9.0 if slug == "time" else 0.5}
+    assert chart.note_for(series).startswith("space contexts; ")
+    agents = replace(series, kinds={"phase": (other,) * 5}, totals={"phase": other})
+    assert chart.note_for(agents).startswith("phase filters; ")
+    assert max(draw_chart(chart, replace(data, series=agents)).traces[0]["y"]) > 0.5
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 3, -2, 5])

@@ -215,12 +215,12 @@ def test_viewers_are_offered_no_demo(teammate_client: Client, team: Team) -> Non
 def test_the_same_queries_for_two_assemblies_as_for_twenty(
     owner_client: Client, logged: Space, django_assert_num_queries
 ) -> None:
-    for _ in range(2):
-        with django_assert_num_queries(19):
+    for from_log in (1, 0):
+        with django_assert_num_queries(19 + from_log):
             # the frame's four, spaces, prices, figures of the period, of the period before,
             # votes, changes of settings, new models, verdicts and tasks of both periods,
-            # question sets, prices and figures of the month, spread of scores, is folding behind,
-            # saved views, choices
+            # question sets, prices and figures of the month, facts about spaces, is folding behind,
+            # saved views, choices; below 20 assemblies also their percentiles from the log
             html_of(owner_client, "/")
         for minutes in range(18):
             log_row(logged, NOW - timedelta(minutes=minutes))
@@ -248,6 +248,9 @@ def test_times_are_the_teams(team: Team, owner_client: Client, logged: Space) ->
 
 def test_worth_a_look_shows_the_rows_and_offers_causes(owner_client: Client, logged: Space) -> None:
     log_row(logged, NOW - timedelta(days=1), truncated=False)
+    assert "Worth a look" not in html_of(owner_client, "/")
+    for minutes in range(10):
+        log_row(logged, NOW - timedelta(days=1, minutes=minutes))
     html = html_of(owner_client, "/")
     assert "look-half-empty" in html
     assert "look-slow" not in html
@@ -283,7 +286,7 @@ def test_every_filter_narrows_page_csv_and_list(
     if not assemblies:
         assert "No assemblies in this period" in html
         return
-    link = figures_of(html)["time"]["data"][0]["customdata"][-1]
+    link = figures_of(html)["ratio"]["data"][0]["customdata"][-1]
     assert html_of(owner_client, link).count('<th scope="row"><a') == assemblies
 
 
@@ -392,5 +395,10 @@ def test_without_javascript_each_chart_says_where_its_numbers_are(
 
 def test_a_stages_median_is_marked_as_near(owner_client: Client, logged: Space) -> None:
     stages = html_of(owner_client, "/").split('aria-label="Stages"')[1].split("</table>")[0]
-    assert 'title="Estimated to within 19 %' in stages
-    assert '<td class="n">≈ ' in stages
+    assert "≈ marks an estimate to within 19 %" in stages
+    assert '<td class="n">400</td>' in stages
+    for number in range(20):
+        log_row(logged, NOW - timedelta(days=1), tokens_after=390 + number)
+    stages = html_of(owner_client, "/").split('aria-label="Stages"')[1].split("</table>")[0]
+    median = re.search(r'<td class="n">≈ (\d+)</td>', stages)
+    assert median and 390 <= int(median[1]) <= 409
