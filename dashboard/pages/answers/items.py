@@ -13,29 +13,12 @@ from contextopt.engine.prompts.rendering import EXCERPT_CHARS
 from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record
 from dashboard.kit.ledgers import LedgerRow, find_titles, read_ledger
 from memory.feedback.gateway import find_kept
-from memory.models import ReviewItem, ReviewSlot, Verdict, Vote
-from memory.review.verdicts import VerdictGroup
+from memory.models import ReviewItem, ReviewSlot, Vote
 
 ROWS_SHOWN = 40
 VOTES_SHOWN = 10
 TRAIL, SKIPPED = "review_trail", "review_skipped"
 TRAIL_MAX, SKIPPED_MAX = 100, 200
-# Advice for each verdict: on a version's settings, and on a record.
-CONFIG_ADVICE = {
-    Verdict.CONTEXT_MISSING: "Widen the date window, or raise the record limit or the weights of words and "
-    "meaning.",
-    Verdict.CONTEXT_CUT: "Allow more characters of notes, or a larger context budget.",
-    Verdict.CONTEXT_WRONG: "Raise the recency weight, or correct the records below.",
-    Verdict.MODEL: "The context was right. Check the model or its instructions.",
-    Verdict.OTHER: "Read the reviewers' notes.",
-}
-RECORD_ADVICE = {
-    Verdict.CONTEXT_MISSING: "Pin it, or tag it with words people use in questions.",
-    Verdict.CONTEXT_CUT: "Put the main point first, or split it.",
-    Verdict.CONTEXT_WRONG: "Correct or delete it.",
-    Verdict.MODEL: "No change needed.",
-    Verdict.OTHER: "Read the reviewers' notes.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +88,6 @@ def _longer_than(limit: int | None, record_ids: list[int]) -> set[int]:
         return set()
     rows = Record.objects.filter(pk__in=record_ids).annotate(size=Length("notes"))
     return set(rows.filter(size__gt=limit).values_list("pk", flat=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """The change that verdicts on one version or record suggest."""
-
-    group: VerdictGroup
-    worst: str
-    times: int
-    advice: str
-    others: str
-
-
-def read_suggestions(groups: Iterable[VerdictGroup], advice: dict[Verdict, str]) -> list[Suggestion]:
-    """Return the suggested changes, leaving out groups without any problem."""
-    return [_suggestion(group, advice) for group in groups if group.worst]
-
-
-def _suggestion(group: VerdictGroup, advice: dict[Verdict, str]) -> Suggestion:
-    worst = Verdict(group.worst)
-    rest = sorted((n, name) for name, n in group.counts.items() if name != worst)
-    others = ", ".join(f"{n} {Verdict(name).label.lower()}" for n, name in reversed(rest))
-    return Suggestion(group, worst.label, group.counts[worst], advice[worst], others)
 
 
 def remember(request: HttpRequest, item_id: int) -> int | None:

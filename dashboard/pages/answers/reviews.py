@@ -20,17 +20,15 @@ from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import read_text, space_choices
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.paging import newest_page
+from dashboard.pages.answers.advice import suggest_records, suggest_settings
 from dashboard.pages.answers.filters import QueueForm
 from dashboard.pages.answers.forms import RulesForm, VerdictForm
 from dashboard.pages.answers.items import (
-    CONFIG_ADVICE,
-    RECORD_ADVICE,
     SKIPPED,
     ReviewedAnswer,
     own_slot,
     read_answer,
     read_holders,
-    read_suggestions,
     remember,
     skip,
     skipped_ids,
@@ -94,8 +92,8 @@ def _render_queue(
             "query": form.query(),
             "page": newest_page(rows, "created_at", request.GET.get("before", "")),
             "spaces": space_choices(request.team, form["space"].value() or ""),
-            "configs": read_suggestions(read_config_verdicts(request.team), CONFIG_ADVICE),
-            "records": read_suggestions(read_record_verdicts(request.team), RECORD_ADVICE),
+            "configs": suggest_settings(request.team, read_config_verdicts(request.team)),
+            "records": suggest_records(read_record_verdicts(request.team)),
         }
     if request.membership.allows(Role.ADMIN):
         context["rules_form"] = rules_form or RulesForm.of(rules)

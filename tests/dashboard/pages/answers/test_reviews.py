@@ -323,8 +323,8 @@ def test_pages_ask_as_often_for_twenty_items_as_for_two(reviewer: Client, space:
     def judge() -> None:
         give_verdict(item=make_review(space), reviewer="user:ann", data=CUT)
 
-    # the frame's four; rules, progress, agreement; items, by settings, by record; spaces
-    assert count_at_2_and_20(lambda: html_of(reviewer, f"{URL}?state=done"), judge) == [11, 11]
+    # the frame's four; rules, progress, agreement; items, by settings, their contexts, by record; spaces
+    assert count_at_2_and_20(lambda: html_of(reviewer, f"{URL}?state=done"), judge) == [12, 12]
     item = make_review(space)
     # the frame's four; item, own slot, verdicts; payload, titles, long notes, votes, kept texts; slots,
     # progress; and the session, which keeps the trail
