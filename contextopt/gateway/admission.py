@@ -47,11 +47,20 @@ type RefusalKind = Literal["unauthenticated", "forbidden", "too_many", "unavaila
 
 
 class Refused(Exception):
-    """The request is refused and not forwarded."""
+    """The request is refused and not forwarded. `can_retry` says whether the same request may pass later."""
 
-    def __init__(self, kind: RefusalKind, status: int, message: str, retry_after: int | None = None) -> None:
+    def __init__(
+        self,
+        kind: RefusalKind,
+        status: int,
+        message: str,
+        retry_after: int | None = None,
+        *,
+        can_retry: bool = False,
+    ) -> None:
         super().__init__(message)
         self.kind, self.status, self.message, self.retry_after = kind, status, message, retry_after
+        self.can_retry = can_retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,8 @@ class Gate:
             return check.result()
         if known is not None and has_grace and not known.admission.key.is_expired:
             return known.admission
-        raise Refused("unavailable", 503, "The database cannot be reached to check the key.", 5)
+        message = "The database cannot be reached to check the key."
+        raise Refused("unavailable", 503, message, 5, can_retry=True)
 
     def _remembered(self, secret_hash: str, slug: str) -> _Remembered | None:
         known = self._known.get((secret_hash, slug)) or self._known.get((secret_hash, UNKNOWN))
@@ -151,6 +161,7 @@ class Gate:
         try:
             await in_thread(self._pool, count_wrong_key_from, address)
         except TooManyAttempts as error:
+            # Its key will still be wrong after that time.
             return Refused("too_many", 429, str(error), error.seconds)
         except DATABASE_UNREACHABLE:
             log.warning("gateway_wrong_key_not_counted")
@@ -167,7 +178,7 @@ def _check_use(key: ApiKey) -> None:
     try:
         count_request(key)
     except TooManyRequests as error:
-        raise Refused("too_many", 429, str(error), error.seconds) from error
+        raise Refused("too_many", 429, str(error), error.seconds, can_retry=True) from error
 
 
 def load_admission(secret_hash: str, slug: str) -> Admission | None:

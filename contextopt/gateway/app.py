@@ -148,13 +148,20 @@ class Call:
         await self.start(status, [(b"content-type", b"application/json"), length, *(headers or [])])
         await self.send({"type": "http.response.body", "body": body})
 
-    async def refuse(self, status: int, kind: str, message: str, headers: Headers | None = None) -> None:
-        """Send an error in the form of the request's protocol."""
+    async def refuse(
+        self, status: int, kind: str, message: str, headers: Headers | None = None, *, can_retry: bool = False
+    ) -> None:
+        """Send an error in the form of the request's protocol.
+
+        The providers' clients repeat most requests that fail, by status and for minutes, unless the answer
+        says whether that can help.
+        """
         error: dict[str, object] = {"type": kind, "message": message}
-        if self.is_anthropic:
-            await self.answer(status, {"type": "error", "error": error}, headers)
-        else:
-            await self.answer(status, {"error": {**error, "param": None, "code": kind}}, headers)
+        if not self.is_anthropic:
+            error = {**error, "param": None, "code": kind}
+        value = {"type": "error", "error": error} if self.is_anthropic else {"error": error}
+        advice = (b"x-should-retry", b"true" if can_retry else b"false")
+        await self.answer(status, value, [*(headers or []), advice])
 
     async def refuse_cut(self) -> None:
         """Answer a client that has gone, or sent chunks that are none: else the server sends a 500."""
@@ -228,7 +235,8 @@ class Gateway:
             url = upstream_url(call.path, call.scope["query_string"], is_anthropic=call.is_anthropic)
         except Refused as error:
             after = [(b"retry-after", str(error.retry_after).encode())] if error.retry_after else []
-            await call.refuse(error.status, ERROR_KINDS[error.kind], error.message, after)
+            kind, can_retry = ERROR_KINDS[error.kind], error.can_retry
+            await call.refuse(error.status, kind, error.message, after, can_retry=can_retry)
         except LoopError as error:
             await call.refuse(508, "api_error", str(error))
         except NoUpstreamError as error:
@@ -297,7 +305,7 @@ class Gateway:
             response = await self._relay.send(call.scope["method"], url, headers, body)
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
             message = f"The upstream cannot be reached ({type(error).__name__})."
-            await call.refuse(502, "api_error", message, _status_headers(exchange))
+            await call.refuse(502, "api_error", message, _status_headers(exchange), can_retry=True)
             return
         except (ClientGoneError, BodyTooSlow) as error:
             if exchange is not None:

@@ -165,7 +165,8 @@ def test_other_spellings_of_a_prompts_path(
 
 @pytest.mark.parametrize("path", ["/v2/models", "/v1/%2e%2e/admin", "/admin/", "/v1"])
 def test_only_paths_below_v1_are_served(caller: Caller, upstream: Upstream, path: str) -> None:
-    assert httpx2.get(f"{caller.address}{path}", headers=caller.headers).status_code == 404
+    refused = httpx2.get(f"{caller.address}{path}", headers=caller.headers)
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (404, "false")
     assert upstream.got == []
 
 
@@ -175,10 +176,10 @@ def test_key_is_needed(caller: Caller, upstream: Upstream) -> None:
 
     for headers in ({}, {"X-Contextopt-Key": "ctx_wrong"}, {"Authorization": f"Bearer {caller.secret}"}):
         refused = ask("/v1/chat/completions", **headers)
-        assert refused.status_code == 401
+        assert (refused.status_code, refused.headers["x-should-retry"]) == (401, "false")
         assert refused.json()["error"]["code"] == "authentication_error"
         refused = ask("/v1/messages", **headers)
-        assert refused.status_code == 401
+        assert (refused.status_code, refused.headers["x-should-retry"]) == (401, "false")
         assert refused.json()["type"] == "error"
         assert refused.json()["error"]["type"] == "authentication_error"
     assert upstream.got == []
@@ -186,14 +187,27 @@ def test_key_is_needed(caller: Caller, upstream: Upstream) -> None:
 
 def test_key_needs_scope_and_allowance(caller: Caller, upstream: Upstream) -> None:
     _, reader = factories.make_key(caller.space.team, Scope.READ, "reader")
-    assert caller.chat("Hi", X_Contextopt_Key=reader).status_code == 403
+    refused = caller.chat("Hi", X_Contextopt_Key=reader)
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (403, "false")
     key, busy = factories.make_key(caller.space.team, Scope.WRITE, "busy")
     key.requests_per_minute = 1
     key.save()
     assert caller.chat("Hi", X_Contextopt_Key=busy).status_code == 200
     refused = caller.chat("Hi", X_Contextopt_Key=busy)
-    assert refused.status_code == 429
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (429, "true")
     assert int(refused.headers["retry-after"]) > 0
+
+
+def test_too_many_wrong_keys(caller: Caller) -> None:
+    """Waiting makes no wrong key right, so the client need not try again."""
+    wrong = {"X-Contextopt-Key": "ctx_wrong"}
+    with httpx2.Client(base_url=caller.address, headers=wrong, verify=False) as client:
+
+        def ask() -> httpx2.Response:
+            return client.post("/v1/messages", json={})
+
+        refused = next(answer for answer in (ask() for _ in range(300)) if answer.status_code != 401)
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (429, "false")
 
 
 def test_the_space(caller: Caller, upstream: Upstream) -> None:
@@ -282,7 +296,7 @@ def test_very_many_values_pass_unread(caller: Caller, upstream: Upstream, times:
 def test_loops_are_refused(caller: Caller, upstream: Upstream) -> None:
     caller.chat("Hi")
     looped = caller.chat("Hi", Via=upstream.got[-1].headers["via"])
-    assert looped.status_code == 508
+    assert (looped.status_code, looped.headers["x-should-retry"]) == (508, "false")
     assert len(upstream.got) == 1
 
 

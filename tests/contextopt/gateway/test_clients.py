@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import anthropic
+import httpx2
 import openai
 import pytest
 
@@ -90,3 +91,19 @@ def test_errors_are_the_clients_own(caller: Caller, upstream: Upstream) -> None:
         pytest.raises(anthropic.AuthenticationError, match="X-Contextopt-Key"),
     ):
         other.messages.create(model="m", max_tokens=5, messages=[{"role": "user", "content": ASKED}])
+
+
+def test_clients_do_not_repeat_what_cannot_help(caller: Caller, upstream: Upstream) -> None:
+    """By their own rules they repeat a request whose answer has a status from 500 on."""
+    caller.chat("Hi")
+    looping = {"X-Contextopt-Key": caller.secret, "Via": upstream.got[-1].headers["via"]}
+    asked: list[httpx2.Request] = []
+    with (
+        httpx2.Client(event_hooks={"request": [asked.append]}) as connections,
+        anthropic.Anthropic(
+            base_url=caller.address, api_key="x", default_headers=looping, http_client=connections
+        ) as client,
+        pytest.raises(anthropic.InternalServerError, match="passed this gateway"),
+    ):
+        client.messages.create(model="m", max_tokens=5, messages=[{"role": "user", "content": ASKED}])
+    assert len(asked) == 1

@@ -195,9 +195,10 @@ def test_no_upstream_answers(caller: Caller, upstream: Upstream, tmp_path: Path)
         own = Caller(caller.space, caller.secret, process.address)
         refused = own.chat("Hi")
         assert (refused.status_code, refused.json()["error"]["type"]) == (502, "api_error")
+        assert refused.headers["x-should-retry"] == "true"
         assert caller.logged()[0].outcome == "unreachable"
         unset = own.post("/v1/messages", {"messages": said("Hi")})
-        assert unset.status_code == 502
+        assert (unset.status_code, unset.headers["x-should-retry"]) == (502, "false")
         assert "ANTHROPIC_BASE_URL" in unset.json()["error"]["message"]
     finally:
         process.stop()
@@ -366,7 +367,7 @@ def test_the_database_goes_away(own: tuple[Process, Caller, Upstream]) -> None:
             done = len(load.answered)
             wait_until(lambda: len(load.answered) > done + 8)
             refused = caller.send(CHAT, {}, {"X-Contextopt-Key": other})
-            assert refused.status_code == 503
+            assert (refused.status_code, refused.headers["x-should-retry"]) == (503, "true")
     finally:
         load.end()
     assert load.refused == []
