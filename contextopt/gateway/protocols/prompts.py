@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from contextopt.gateway.protocols.spans import Span
 
@@ -63,13 +63,39 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A result with the name of the call that it answers. `part` is its number in the content of its message,
+    or None if it is the whole item.
+    """
+
+    call: str
+    text: str
+    part: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """A message or another entry of the prompt's list, with the texts that the model reads."""
+    """A message or another entry of the prompt's list, with the texts that the model reads.
+
+    `calls` are the names of the calls of tools in it, `parts` the spans of its content's parts if results are
+    among them.
+    """
 
     span: Span
     text: str
     is_system: bool = False
     is_tool_result: bool = False
+    calls: tuple[str, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    parts: tuple[Span, ...] = ()
+
+
+class Answered(NamedTuple):
+    """A tool's result in an item, and the item of its call, which may be the same. None without a call."""
+
+    result: ToolResult
+    item: int
+    call: int | None
 
 
 @dataclass(frozen=True)
@@ -94,6 +120,21 @@ class Prompt:
         """Whether the model called tools since the last user text, and this prompt brings their results."""
         last = self.turns[-1].item if self.turns else -1
         return any(item.is_tool_result for item in self.items[last + 1 :])
+
+    @cached_property
+    def answered(self) -> tuple[Answered, ...]:
+        """The results of tools, each with the latest call of its name before it.
+
+        A call without a name may be that of any result whose name is unknown.
+        """
+        latest: dict[str, int] = {}
+        found = []
+        for number, item in enumerate(self.items):
+            latest |= dict.fromkeys(item.calls, number)
+            found += [
+                Answered(result, number, latest.get(result.call, latest.get(""))) for result in item.results
+            ]
+        return tuple(found)
 
     @cached_property
     def system_text(self) -> str:

@@ -11,6 +11,7 @@ from contextopt.gateway.protocols.prompts import (
     Prompt,
     Slot,
     TooLargeError,
+    ToolResult,
     Turn,
     UnreadablePromptError,
     as_json,
@@ -33,6 +34,11 @@ _FILE = re.compile(rb'"(?:[!#-\[\]-~]|\\/){1000}')
 DEPTH = 4
 INSTRUCTING = frozenset({"system", "developer"})
 TEXT_PARTS = frozenset({"text", "input_text"})
+RESULT_ROLES = frozenset({"tool", "function"})
+_CALL_TYPES = ("_call", "_approval_request")
+_RESULT_TYPES = ("_output", "_approval_response")
+# The fields in which a result names its call.
+_ANSWERED = ("tool_call_id", "call_id", "approval_request_id", "id")
 SYSTEM_GAP = "\n\n"
 
 
@@ -53,8 +59,7 @@ def read_chat(body: bytes) -> Prompt:
 
 
 def _chat_item(place: Place, value: Any) -> Item:
-    role = _field(value, "role")
-    return Item(place.span, text_in(value), role in INSTRUCTING, role in {"tool", "function"})
+    return _item(place, value, is_tool_result=_field(value, "role") in RESULT_ROLES)
 
 
 def read_responses(body: bytes) -> Prompt:
@@ -79,8 +84,7 @@ def read_responses(body: bytes) -> Prompt:
 
 
 def _responses_item(place: Place, value: Any) -> Item:
-    is_result = _field(value, "type").endswith("_output")
-    return Item(place.span, text_in(value), _field(value, "role") in INSTRUCTING, is_result)
+    return _item(place, value, is_tool_result=_field(value, "type").endswith("_output"))
 
 
 def read_messages(body: bytes) -> Prompt:
@@ -96,10 +100,8 @@ def read_messages(body: bytes) -> Prompt:
 
 
 def _messages_item(place: Place, value: Any) -> Item:
-    content = value.get("content") if isinstance(value, dict) else None
-    parts = content if isinstance(content, list) else []
-    is_result = any(_field(part, "type") == "tool_result" for part in parts)
-    return Item(place.span, text_in(value), is_tool_result=is_result)
+    is_result = any(_field(part, "type") == "tool_result" for part in _values(value, "content"))
+    return _item(place, value, is_tool_result=is_result)
 
 
 READERS: Mapping[str, Reader] = {"chat": read_chat, "responses": read_responses, "messages": read_messages}
@@ -140,6 +142,60 @@ def _list(root: Place, request: Mapping[str, Any], name: str) -> tuple[Sequence[
     if not isinstance(value, list):
         raise UnreadablePromptError(f"has no list {name}")
     return root.members[name].elements, value
+
+
+def _item(place: Place, value: Any, *, is_tool_result: bool) -> Item:
+    """Read an item with its calls of tools and their results, of whatever protocol."""
+    text, parts = text_in(value), _values(value, "content")
+    within = [
+        ToolResult(_field(part, "tool_use_id"), text_in(part), number)
+        for number, part in enumerate(parts)
+        if _field(part, "type").endswith("tool_result")
+    ]
+    whole = [ToolResult(_first(value, *_ANSWERED), text)] if _is_result(value) else []
+    has_parts = bool(within) and not whole
+    return Item(
+        place.span,
+        text,
+        _field(value, "role") in INSTRUCTING,
+        is_tool_result,
+        (
+            *_calls(value),
+            *(_field(part, "id") for part in parts if _field(part, "type").endswith("tool_use")),
+        ),
+        tuple(whole or within),
+        tuple(part.span for part in place.members["content"].elements) if has_parts else (),
+    )
+
+
+def _is_result(value: Any) -> bool:
+    return _field(value, "role") in RESULT_ROLES or _field(value, "type").endswith(_RESULT_TYPES)
+
+
+def _calls(value: Any) -> list[str]:
+    """Return the names of the calls in an item.
+
+    The name is "" for a reference to a stored item, which may be a call, and for the calls of older clients,
+    whose results name only the function.
+    """
+    names = [_field(call, "id") for call in _values(value, "tool_calls")]
+    if isinstance(value, dict) and value.get("function_call"):
+        names.append("")
+    if _field(value, "type").endswith(_CALL_TYPES):
+        # A few outputs name the call's `id`, the others its `call_id`.
+        names += {_field(value, "call_id"), _field(value, "id")} - {""} or {""}
+    return [*names, ""] if _field(value, "type") == "item_reference" else names
+
+
+def _values(value: Any, name: str) -> list[Any]:
+    """Return the list in a field of an object, or an empty one."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _first(value: Any, *names: str) -> str:
+    """Return the first of the fields that has a text."""
+    return next(filter(None, (_field(value, name) for name in names)), "")
 
 
 def _prompt(
