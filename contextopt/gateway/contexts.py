@@ -1,25 +1,23 @@
-"""Decides on a prompt's context and where to insert it, and logs it. Everything here runs in a decider."""
+"""Decides on a prompt's context and where it goes, and logs it. Everything here runs in a decider."""
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from contextopt.assemblies.assemble import DecidedContext, decide_space
-from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.assemblies.inputs import IN_SIGHT_MAX, AssemblyIn
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.placement.prices import list_price
-from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, SYSTEM, TAIL
+from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
 from contextopt.engine.prompts.config import MAX_PART_TOKENS, MAX_TOTAL_TOKENS
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.conversations import Plan, mark_of, place_of
+from contextopt.gateway.conversations import BlockPlace, Plan, held_cut, place_of
 from contextopt.gateway.counts import count_tokens
-from contextopt.gateway.insertion import cut_history, cut_spans, frame_block
 from contextopt.gateway.models import Keep, Reason
-from contextopt.gateway.protocols.prompts import Prompt, Splice, Turn
-from contextopt.gateway.protocols.spans import Span
+from contextopt.gateway.protocols.history import cut_history, dropped_items, spoken_tokens
+from contextopt.gateway.protocols.prompts import Prompt
 from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import unless_deleted
@@ -37,42 +35,38 @@ _composed: "OrderedDict[int, tuple[Admission, DecidedContext]]" = OrderedDict()
 
 @dataclass(frozen=True)
 class PromptTask:
-    """A prompt that may get a context: whose it is, its conversation so far, and the id drawn for it."""
+    """A prompt that may get a context: whose it is, its conversation so far with its latest cut, and the id
+    drawn for it.
+    """
 
     admission: Admission
     prompt: Prompt
     name: str
     plan: Plan | None
+    cut: BlockPlace | None
     drawn_id: int | None
 
     @cached_property
-    def dropped(self) -> frozenset[int]:
-        """The items of the history that are cut: none unless the space sets a limit."""
+    def cut_turn(self) -> int:
+        """The turn that the history begins with, 0 unless the space sets a limit."""
         limit = self.admission.policy.history_tokens
-        return frozenset() if limit is None else cut_history(self.prompt, limit, count_tokens)
-
-    @cached_property
-    def standing(self) -> dict[int, Turn]:
-        """The conversation's blocks that can be inserted at their places again.
-
-        If the prompt continues a stored answer, the provider holds everything before it. Then only a repeated
-        question has a block here.
-        """
-        if self.plan is None:
-            return {}
-        if self.prompt.continues:
-            return {self.plan.assembly_id: self.prompt.turns[-1]} if self.is_repeat else {}
-        found = self.plan.standing(self.prompt.turns)
-        return {one: turn for one, turn in found.items() if turn.item not in self.dropped}
+        if limit is None:
+            return 0
+        return cut_history(self.prompt, limit, count_tokens, held=held_cut(self.prompt, self.cut))
 
     @property
     def is_repeat(self) -> bool:
-        """Whether the last user text already has its context, as in turns that end in tool results."""
-        return self.plan is not None and self.plan.place == place_of(self.prompt)
+        return self.plan is not None and self.plan.is_for(self.prompt)
 
     @cached_property
     def sizes(self) -> "Sizes":
-        return Sizes.of(self.prompt, self.dropped)
+        return Sizes.of(self.prompt, self.cut_turn)
+
+    def in_sight(self) -> list[int]:
+        """Return the conversation's blocks that will stand in the prompt."""
+        if self.plan is None or not self.plan.carries_on:
+            return []
+        return list(self.plan.standing(self.prompt, dropped_items(self.prompt, self.cut_turn)))[:IN_SIGHT_MAX]
 
     def decide(self) -> DecidedContext:
         """Decide on the context of the last user text.
@@ -84,14 +78,13 @@ class PromptTask:
         space, policy, sizes = self.admission.space, self.admission.policy, self.sizes
         assert space is not None
         placement = TAIL if self.prompt.continues else policy.placement
-        in_sight = list(self.standing) if self.plan and self.plan.carries_on else []
         request = AssemblyIn(
             space=space.slug,
             query=make_storable(self.prompt.turns[-1].text)[:QUERY_MAX],
             model=make_storable(self.prompt.model)[:MODEL_MAX],
             conversation=f"gateway:{self.name}",
             placement=placement,  # type: ignore[arg-type]  # a check constraint holds its values
-            in_sight=in_sight if placement in {APPEND, AUTO} else [],
+            in_sight=self.in_sight() if placement in {APPEND, AUTO} else [],
             system_tokens=min(sizes.system, MAX_PART_TOKENS),
             history_tokens=min(sizes.history, MAX_PART_TOKENS),
             total_tokens=self._total(),
@@ -120,12 +113,9 @@ class Sizes:
     question: int
 
     @classmethod
-    def of(cls, prompt: Prompt, dropped: frozenset[int] = frozenset()) -> "Sizes":
-        spoken = [
-            item.text for at, item in enumerate(prompt.items) if not item.is_system and at not in dropped
-        ]
+    def of(cls, prompt: Prompt, cut_turn: int = 0) -> "Sizes":
         question = count_tokens(prompt.turns[-1].text) if prompt.turns else 0
-        history = max(0, sum(map(count_tokens, spoken)) - question)
+        history = max(0, spoken_tokens(prompt, cut_turn, count_tokens) - question)
         return cls(count_tokens(prompt.system_text) + count_tokens(prompt.tools), history, question)
 
     @property
@@ -135,30 +125,33 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """The changes to a prompt: texts to insert and spans to cut, or the reason why nothing is inserted.
+    """What a prompt gets: the plan of its contexts and the text of a new one, or the reason why it gets none.
 
-    `is_new` is true if the context was decided just now and must be logged. `seconds` is how long it took,
-    without waiting.
+    `is_new` is true if the context was decided just now and must be logged. `cut_turn` is the turn that the
+    history begins with, None if it is not known. `seconds` is how long it took, without waiting.
     """
 
-    splices: tuple[Splice, ...] = ()
-    cuts: tuple[Span, ...] = ()
     plan: Plan | None = None
+    text: str = ""
     reason: Reason | None = None
     is_new: bool = False
+    cut_turn: int | None = None
     seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """The context that insert mode would have inserted, or the reason why there is none."""
+    """The context that insert mode would have inserted, or the reason why there is none, and the turn with
+    which the history would have begun.
+    """
 
     plan: Plan | None = None
     reason: Reason | None = None
+    cut_turn: int = 0
 
 
 def compose(task: PromptTask, deadline: float) -> Composed:
-    """Find the conversation's contexts, and decide on a new one for a new question.
+    """Decide on a new context for a new question, and on where the history begins.
 
     Nobody waits for the result after the deadline, a time of the monotonic clock.
     """
@@ -173,23 +166,21 @@ def compose(task: PromptTask, deadline: float) -> Composed:
         _composed[composed.plan.assembly_id] = task.admission, decision
         while len(_composed) > COMPOSED_MAX:
             _composed.popitem(last=False)
-    return replace(composed, seconds=ended - began)
+    return replace(composed, cut_turn=task.cut_turn, seconds=ended - began)
 
 
 def _compose(task: PromptTask) -> tuple[Composed, DecidedContext | None]:
-    """Return the changes to the prompt, and the decision if a new one was needed."""
-    if task.plan is not None and task.is_repeat:
-        return _with_blocks(task, task.plan, _load_texts(task, list(task.standing))), None
+    """Return what the prompt gets, and the decision if a new one was needed."""
+    if task.is_repeat:
+        return Composed(plan=task.plan), None
     if task.prompt.ends_in_tool_results:
         return Composed(reason=Reason.TOOL_RESULTS), None
     try:
         decision = task.decide()
     except BudgetExceeded:
         return Composed(reason=Reason.OVER_BUDGET), None
-    plan = plan_of(task, decision)
-    kept = [one for one in plan.blocks if one != plan.assembly_id]
-    own = {plan.assembly_id: decision.result.text} if _has_records(decision) else {}
-    return _with_blocks(task, plan, {**_load_texts(task, kept), **own}, is_new=True), decision
+    text = decision.result.text if _has_records(decision) else ""
+    return Composed(plan_of(task, decision), text, is_new=True), decision
 
 
 def log_composed(drawn_id: int, parent: Parent | None) -> None:
@@ -210,10 +201,10 @@ def foresee(task: PromptTask, parent: Parent | None) -> Foreseen:
         try:
             decision = task.decide()
         except BudgetExceeded:
-            return Foreseen(reason=Reason.OVER_BUDGET)
+            return Foreseen(reason=Reason.OVER_BUDGET, cut_turn=task.cut_turn)
         plan = plan_of(task, decision)
         _log_once(decision, plan.assembly_id, task.admission, is_sent=False)
-        return Foreseen(plan, None if _has_records(decision) else Reason.EMPTY)
+        return Foreseen(plan, None if _has_records(decision) else Reason.EMPTY, task.cut_turn)
     return Foreseen()
 
 
@@ -242,30 +233,6 @@ def plan_of(task: PromptTask, decision: DecidedContext) -> Plan:
         tokens=decision.result.stats.tokens_used,
         carries_on=placed.carries_on,
     )
-
-
-def _with_blocks(task: PromptTask, plan: Plan, texts: Mapping[int, str], *, is_new: bool = False) -> Composed:
-    mark = mark_of(task.name)
-    turns = {**task.standing, **({plan.assembly_id: task.prompt.turns[-1]} if is_new else {})}
-    splices = []
-    for assembly_id in plan.blocks:
-        if texts.get(assembly_id) and assembly_id in turns:
-            is_system = plan.placement == SYSTEM and task.prompt.system_slot is not None
-            slot = task.prompt.system_slot if is_system else turns[assembly_id].slot
-            assert slot is not None
-            splices.append(slot.splice(frame_block(texts[assembly_id], mark)))
-    cuts = tuple(cut_spans(task.prompt.items, task.dropped))
-    return Composed(tuple(splices), cuts, plan, None if splices else Reason.EMPTY, is_new)
-
-
-def _load_texts(task: PromptTask, ids: Sequence[int]) -> dict[int, str]:
-    """Read the texts of logged contexts, without what was purged from them since."""
-    if not ids:
-        return {}
-    rows = AssemblyPayload.objects.filter(
-        assembly__in=ids, assembly__team=task.admission.key.team_id, assembly__records_included__gt=0
-    )
-    return dict(rows.values_list("assembly_id", "text"))
 
 
 def load_shared() -> None:

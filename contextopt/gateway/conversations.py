@@ -1,25 +1,29 @@
 """Recognises conversations, and remembers where the blocks of each stand.
 
 Clients send the whole history with each prompt, but without our blocks. So the place of each block is stored:
-the number of user texts before its own, and that text's hash.
+the number of user texts before its own, and that text's hash. The same goes for the place of a cut.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.utils.crypto import salted_hmac
 
-from contextopt.assemblies.inputs import IN_SIGHT_MAX
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.models import GatewayRequest, Mode
+from contextopt.gateway.models import GatewayRequest, GatewayRequestQuerySet, Mode
+from contextopt.gateway.protocols.history import latest_cut
 from contextopt.gateway.protocols.prompts import Prompt, Turn
 
 REMEMBERED_MAX = 5_000
+TEXTS_MAX = 50_000
+TEXTS_MAX_CHARS = 32 * 2**20
+# A tool turn is a row too, and a conversation with a name may go on for years.
+ROWS_READ = 5_000
 
 
 class BlockPlace(NamedTuple):
@@ -27,6 +31,11 @@ class BlockPlace(NamedTuple):
 
     turn: int
     digest: str
+
+    def find(self, prompt: Prompt) -> Turn | None:
+        """Return the user text if it is still there."""
+        turn = prompt.turns[self.turn] if self.turn < len(prompt.turns) else None
+        return turn if turn is not None and turn.digest == self.digest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +49,61 @@ class Plan:
     tokens: int = 0
     carries_on: bool = False
 
-    def standing(self, turns: Sequence[Turn]) -> dict[int, Turn]:
-        """Return the blocks whose user text is still at its place."""
+    def is_for(self, prompt: Prompt) -> bool:
+        """Return whether the last user text already has its context, as in turns that end in tool results."""
+        return self.place == place_of(prompt)
+
+    def standing(self, prompt: Prompt, dropped: frozenset[int] = frozenset()) -> dict[int, Turn]:
+        """Return the blocks that can be inserted at their places again: those whose user text is still there,
+        and not among the dropped items.
+
+        If the prompt continues a stored answer, the provider holds everything before it. Then only a repeated
+        question has a block here.
+        """
+        if prompt.continues:
+            return {self.assembly_id: prompt.turns[-1]} if self.is_for(prompt) else {}
+        found = {one: turn for one, place in self.blocks.items() if (turn := place.find(prompt)) is not None}
         return {
-            assembly_id: turns[place.turn]
-            for assembly_id, place in self.blocks.items()
-            if place.turn < len(turns) and turns[place.turn].digest == place.digest
+            one: turn for one, turn in found.items() if self.placement == SYSTEM or turn.item not in dropped
         }
+
+    def lasting(self, prompt: Prompt, dropped: frozenset[int]) -> dict[int, Turn]:
+        """Return the blocks that stay in a prompt without a new context, so that its prefix does not change.
+
+        A block at the tail is always left out of the next question's prompt.
+        """
+        stays = self.carries_on or self.placement == SYSTEM or self.is_for(prompt)
+        return self.standing(prompt, dropped) if stays else {}
+
+
+class BlockTexts:
+    """The texts of the latest blocks by assembly, for prompts that cannot wait for the database."""
+
+    def __init__(self, chars_max: int = TEXTS_MAX_CHARS) -> None:
+        self._known: OrderedDict[int, str] = OrderedDict()
+        self._chars, self._chars_max = 0, chars_max
+
+    def keep(self, texts: Mapping[int, str]) -> None:
+        for one, text in texts.items():
+            self._chars += len(text) - len(self._known.pop(one, ""))
+            self._known[one] = text
+        while self._chars > self._chars_max or len(self._known) > TEXTS_MAX:
+            self._chars -= len(self._known.popitem(last=False)[1])
+
+    def find(self, ids: Iterable[int]) -> dict[int, str]:
+        return {one: self._known[one] for one in ids if one in self._known}
 
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation, as this process remembers it. `mode` is that of its requests."""
+    """A conversation, as this process remembers it. `mode` is that of its requests, `cut` the first user text
+    of its history, if older ones were cut.
+    """
 
     name: str
     mode: Mode
     plan: Plan | None = None
+    cut: BlockPlace | None = None
     is_loaded: bool = False
     # In audit mode: the latest question, and the id drawn for its context, which is decided after the answer.
     drawn: tuple[BlockPlace, int] | None = None
@@ -105,25 +153,33 @@ def mode_of(admission: Admission, name: str) -> Mode:
 
 def place_of(prompt: Prompt) -> BlockPlace:
     """Return the place of the block for the last user text."""
-    return BlockPlace(len(prompt.turns) - 1, prompt.turns[-1].digest)
+    return place_at(prompt, len(prompt.turns) - 1)
+
+
+def place_at(prompt: Prompt, turn: int) -> BlockPlace:
+    return BlockPlace(turn, prompt.turns[turn].digest)
+
+
+def held_cut(prompt: Prompt, cut: BlockPlace | None) -> int:
+    """Return the turn of an earlier cut, or the latest that leaves all results their calls.
+
+    It is 0 if the text is no longer there.
+    """
+    return 0 if cut is None or cut.find(prompt) is None else min(cut.turn, latest_cut(prompt))
 
 
 def load_plan(
     admission: Admission, conversation: Conversation, place: BlockPlace | None = None
 ) -> Plan | None:
     """Read a conversation's latest plan from the log, or that of the question at `place`."""
-    rows = GatewayRequest.objects.filter(
-        team=admission.key.team_id,
-        conversation=conversation.name,
-        mode=conversation.mode,
-        assembly__isnull=False,
-        turn__isnull=False,
-    ).newest_first()
-    places = {
-        row.assembly_id: BlockPlace(row.turn or 0, row.question_hash)
-        for row in reversed(rows.only("assembly_id", "turn", "question_hash")[:IN_SIGHT_MAX])
-        if row.assembly_id is not None
-    }
+    # A block's place is that of the latest prompt that had it.
+    latest = _logged(admission, conversation).filter(assembly__isnull=False, turn__isnull=False)
+    rows = (
+        GatewayRequest.objects.filter(pk__in=latest.newest_first().values("pk")[:ROWS_READ])
+        .order_by("-assembly_id", "-created_at", "-id").distinct("assembly_id")
+        .values_list("assembly_id", "turn", "question_hash")
+    )  # fmt: skip
+    places = {one: BlockPlace(turn or 0, digest) for one, turn, digest in rows}
     wanted = [one for one, its_place in places.items() if place in {None, its_place}]
     payload = (
         AssemblyPayload.objects.select_related("assembly").filter(assembly__in=wanted)
@@ -141,3 +197,32 @@ def load_plan(
         tokens=row.tokens_after,
         carries_on=admission.policy.placement in {APPEND, AUTO},
     )
+
+
+def load_state(admission: Admission, conversation: Conversation) -> tuple[Plan | None, BlockPlace | None]:
+    """Read a conversation's latest plan from the log, and where its history was cut last, if its space sets a
+    limit.
+    """
+    plan = load_plan(admission, conversation)
+    if admission.policy.history_tokens is None:
+        return plan, None
+    rows = _logged(admission, conversation).filter(cut_turn__isnull=False).newest_first()
+    found = rows.values_list("cut_turn", "cut_hash").first()
+    return plan, BlockPlace(found[0] or 0, found[1]) if found else None
+
+
+def _logged(admission: Admission, conversation: Conversation) -> GatewayRequestQuerySet:
+    return GatewayRequest.objects.filter(
+        team=admission.key.team_id, conversation=conversation.name, mode=conversation.mode
+    )
+
+
+def load_texts(team_id: int, ids: Iterable[int]) -> dict[int, str]:
+    """Read the texts of logged contexts, without what was purged from them since. One without records, or
+    that is gone, has none.
+    """
+    wanted = dict.fromkeys(ids, "")
+    rows = AssemblyPayload.objects.filter(
+        assembly__in=list(wanted), assembly__team=team_id, assembly__records_included__gt=0
+    )
+    return wanted | dict(rows.values_list("assembly_id", "text"))

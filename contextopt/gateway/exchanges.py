@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from django.utils import timezone
 
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.conversations import Conversation, Plan
+from contextopt.gateway.conversations import BlockPlace, Conversation, Plan
 from contextopt.gateway.models import Mode, Outcome, Protocol, Reason
 from contextopt.gateway.protocols.answers import AnswerCopy
 from contextopt.gateway.protocols.prompts import Prompt
@@ -35,6 +35,9 @@ class Exchange:
     drawn_id: int | None = None
     is_inserted: bool = False
     is_new_question: bool = False
+    # The earlier blocks that went back to their places without a new context.
+    put_back: tuple[str, ...] = ()
+    cut: BlockPlace | None = None
     context_logged: asyncio.Future[bool] | None = None
     outcome: Outcome = Outcome.UNREACHABLE
     status_code: int | None = None

@@ -1,10 +1,18 @@
-"""Puts contexts into a prompt's bytes. Every other byte stays, so taking them out restores the original."""
+"""Puts contexts into a prompt's bytes, and cuts its history. Every other byte stays, so taking contexts out
+restores the original.
+"""
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from contextopt.chat.prompts import frame_context
-from contextopt.gateway.protocols.prompts import Item, Prompt, Splice
+from contextopt.engine.placement.choice import SYSTEM
+from contextopt.gateway.contexts import Composed
+from contextopt.gateway.conversations import Plan, mark_of
+from contextopt.gateway.deciders import Decider
+from contextopt.gateway.models import Reason
+from contextopt.gateway.protocols.history import dropped_items
+from contextopt.gateway.protocols.prompts import Prompt, Splice, Turn
 from contextopt.gateway.protocols.spans import Span
 
 INSTRUCTIONS = (
@@ -31,29 +39,67 @@ def splice(body: bytes, splices: Sequence[Splice], cuts: Sequence[Span] = ()) ->
     return b"".join([*parts, body[at:]])
 
 
-def cut_history(prompt: Prompt, limit: int, count: Callable[[str], int]) -> frozenset[int]:
-    """Return the items of the oldest turns that are over the limit in tokens.
+def _place_blocks(
+    prompt: Prompt, plan: Plan, turns: Mapping[int, Turn], texts: Mapping[int, str], mark: str
+) -> tuple[Splice, ...]:
+    """Return the splices that put the plan's blocks in: before their turns, or into the system prompt."""
+    splices = []
+    for assembly_id in plan.blocks:
+        if texts.get(assembly_id) and assembly_id in turns:
+            is_system = plan.placement == SYSTEM and prompt.system_slot is not None
+            slot = prompt.system_slot if is_system else turns[assembly_id].slot
+            assert slot is not None
+            splices.append(slot.splice(frame_block(texts[assembly_id], mark)))
+    return tuple(splices)
 
-    A turn is a user's text with everything up to the next one, including tool calls and their results. The
-    system prompt and the last turn always stay.
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a prompt's contexts so far: the plan that it goes on with, the texts of the plan's
+    blocks, and what `decider` composed, or else the reason why there is nothing.
     """
-    starts = [turn.item for turn in prompt.turns]
-    turns = [range(first, after) for first, after in pairwise(starts)]
-    # Anything before the first user text belongs to the first turn.
-    if turns:
-        turns[0] = range(turns[0].stop)
-    spoken = [[at for at in turn if not prompt.items[at].is_system] for turn in turns]
-    sizes = [sum(count(prompt.items[at].text) for at in turn) for turn in spoken]
-    dropped: set[int] = set()
-    left = sum(sizes)
-    for turn, size in zip(spoken, sizes, strict=True):
-        if left <= limit:
-            break
-        dropped.update(turn)
-        left -= size
-    return frozenset(dropped)
+
+    plan: Plan | None
+    texts: Mapping[int, str] = field(default_factory=dict)
+    composed: Composed | None = None
+    decider: Decider | None = None
+    reason: Reason = Reason.TIMEOUT
 
 
-def cut_spans(items: Sequence[Item], dropped: frozenset[int]) -> list[Span]:
-    """Return the bytes of dropped items, each with the comma after it. The last item is never dropped."""
-    return [Span(items[at].span.start, items[at + 1].span.start) for at in sorted(dropped)]
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes to a prompt: texts to insert, and the turn that its history begins with.
+
+    `texts` are those of the inserted blocks. Without a plan, they are blocks that went back to their places.
+    """
+
+    plan: Plan | None
+    reason: Reason | None
+    splices: tuple[Splice, ...]
+    texts: Mapping[int, str]
+    cut_turn: int
+
+
+def change_prompt(prompt: Prompt, known: Known, name: str, held: int) -> Changes:
+    """Return what to change in a prompt of the conversation `name`.
+
+    Without a new context its earlier blocks go back to their places, and an earlier cut, at turn `held`,
+    stays, so that the prompt still begins as the last one did. Only if it is over the space's total do they
+    stay out.
+    """
+    composed = known.composed or Composed(reason=known.reason)
+    cut_turn = held if composed.cut_turn is None else composed.cut_turn
+    dropped = dropped_items(prompt, cut_turn)
+    plan, texts = composed.plan, dict(known.texts)
+    if composed.is_new and plan is not None:
+        texts[plan.assembly_id] = composed.text
+    used = plan or known.plan
+    if used is None or composed.reason == Reason.OVER_BUDGET:
+        return Changes(None, composed.reason, (), {}, cut_turn)
+    turns = used.standing(prompt, dropped) if plan else used.lasting(prompt, dropped)
+    if used.is_for(prompt) and turns.keys() <= texts.keys():
+        # Nothing was left to decide.
+        plan = used
+    splices = _place_blocks(prompt, used, turns, texts, mark_of(name))
+    reason = composed.reason if plan is None else None if splices else Reason.EMPTY
+    return Changes(plan, reason, splices, {one: texts[one] for one in turns if one in texts}, cut_turn)

@@ -79,7 +79,9 @@ class GatewayPolicy(models.Model):
     placement = models.CharField(max_length=6, choices=PLACEMENT_CHOICES, default=AUTO)
     keep = models.CharField(max_length=8, choices=Keep, default=Keep.SIZES)
     history_tokens = models.PositiveIntegerField(
-        null=True, blank=True, help_text="cut older turns beyond this many tokens; blank to never cut"
+        null=True,
+        blank=True,
+        help_text="if older turns have more tokens, cut them to half of it; blank to never cut",
     )
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -134,6 +136,9 @@ class GatewayRequest(models.Model):
     # Where the context stands: the number of user texts before its own, and that text's hash.
     turn = models.PositiveIntegerField(null=True)
     question_hash = models.CharField(max_length=32, blank=True)
+    # The user text that the history began with after a cut, in the same way; null if nothing was cut.
+    cut_turn = models.PositiveIntegerField(null=True)
+    cut_hash = models.CharField(max_length=32, blank=True, db_default="", default="")
     request_bytes = models.PositiveBigIntegerField()
     answer_bytes = models.PositiveBigIntegerField()
     # Counted here in cl100k, without the context; null if the request was not read.

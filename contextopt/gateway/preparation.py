@@ -1,6 +1,7 @@
 """Prepares a prompt: reads it, finds its conversation, and inserts a context in insert mode.
 
-Nothing here raises or takes long. A prompt that cannot be prepared is forwarded unchanged.
+Nothing here raises or takes long. A prompt whose context fails or is late goes on with the contexts that its
+conversation has already; one that cannot be read goes on unchanged.
 """
 
 import asyncio
@@ -11,20 +12,28 @@ from dataclasses import dataclass, field
 import structlog
 
 from contextopt.assemblies.log import draw_ids
+from contextopt.gateway.admission import Admission
 from contextopt.gateway.contexts import Composed, PromptTask, compose, log_composed, warm_up
 from contextopt.gateway.conversations import (
+    BlockTexts,
     Conversation,
     Conversations,
+    Plan,
+    held_cut,
     load_plan,
+    load_state,
+    load_texts,
     mode_of,
     name_conversation,
+    place_at,
     place_of,
 )
 from contextopt.gateway.deciders import DECIDERS, Decider, Deciders
 from contextopt.gateway.exchanges import Exchange
-from contextopt.gateway.insertion import splice
+from contextopt.gateway.insertion import Changes, Known, change_prompt, splice
 from contextopt.gateway.log import until_answered
 from contextopt.gateway.models import Mode, Reason
+from contextopt.gateway.protocols.history import cut_spans
 from contextopt.gateway.protocols.prompts import Prompt, TooLargeError, UnreadablePromptError
 from contextopt.gateway.protocols.reading import read_prompt
 from contextopt.gateway.relay import has_upstream
@@ -56,6 +65,7 @@ class Preparation:
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-database"))
     # Separate from `_pool`, whose thread may wait for the database.
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-reading"))
+    _texts: BlockTexts = field(default_factory=BlockTexts)
     _ids: list[int] = field(default_factory=list)
     _drawing: asyncio.Task[None] | None = None
     _composing: int = 0
@@ -134,27 +144,84 @@ class Preparation:
     async def _insert(
         self, exchange: Exchange, prompt: Prompt, conversation: Conversation, body: bytes, deadline: float
     ) -> bytes:
-        if not self._is_in_time(deadline):
-            exchange.reason = Reason.TIMEOUT
-            return body
-        self._composing += 1
-        work = asyncio.create_task(self._compose(exchange, prompt, conversation, deadline))
-        work.add_done_callback(self._end_composing)
+        plan = conversation.plan
+        known = Known(plan, self._texts.find(plan.blocks) if plan else {})
+        work = asyncio.create_task(self._learn_contexts(exchange, prompt, conversation, known, deadline))
         await asyncio.wait([work], timeout=deadline - time.monotonic())
         if not work.done():
             # Work that has not started is cancelled. The rest finishes, but its context is not used.
             work.cancel()
-            exchange.reason = Reason.TIMEOUT
-            return body
-        if (error := work.exception()) is not None:
+        elif (error := work.exception()) is not None:
             is_unreachable = isinstance(error, DATABASE_UNREACHABLE)
-            exchange.reason = Reason.UNAVAILABLE if is_unreachable else Reason.FAILED
+            known.reason = Reason.UNAVAILABLE if is_unreachable else Reason.FAILED
             if not is_unreachable:
                 log.error("gateway_context_failed", exc_info=error)
-            return body
-        composed, decider = work.result()
-        self._apply(exchange, conversation, composed, decider)
-        return splice(body, composed.splices, composed.cuts)
+        is_limited = exchange.admission.policy.history_tokens is not None
+        held = held_cut(prompt, conversation.cut) if is_limited else 0
+        changes = change_prompt(prompt, known, conversation.name, held)
+        self._note(exchange, prompt, conversation, known, changes)
+        return splice(body, changes.splices, cut_spans(prompt, changes.cut_turn))
+
+    async def _learn_contexts(
+        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, known: Known, deadline: float
+    ) -> None:
+        """Find the blocks of the prompt's conversation, and have a context decided for a new question."""
+        known.plan = await self._recall(exchange.admission, prompt, conversation)
+        decided, read = await asyncio.gather(
+            self._compose(exchange.admission, prompt, conversation, known, deadline),
+            self._read_texts(exchange.admission, prompt, known),
+            return_exceptions=True,
+        )
+        if decided is not None:
+            raise decided
+        if read is not None and not isinstance(read, DATABASE_UNREACHABLE):
+            raise read
+
+    async def _recall(self, admission: Admission, prompt: Prompt, conversation: Conversation) -> Plan | None:
+        """Return the plan that the prompt goes on with, from the log if it is not remembered."""
+        if conversation.logged is not None and not await asyncio.shield(conversation.logged):
+            # The latest context was lost, so only the log knows the conversation.
+            conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
+        if conversation.needs_log(prompt):
+            plan, cut = await in_thread(self._pool, load_state, admission, conversation)
+            conversation.plan = conversation.plan or plan
+            conversation.cut = conversation.cut or cut
+        conversation.is_loaded = True
+        plan = conversation.plan
+        if plan is not None and prompt.ends_in_tool_results and not plan.is_for(prompt):
+            # The user went back to an earlier question, or the question has no context.
+            earlier = await in_thread(self._pool, load_plan, admission, conversation, place_of(prompt))
+            return earlier or plan
+        return plan
+
+    async def _read_texts(self, admission: Admission, prompt: Prompt, known: Known) -> None:
+        """Read the blocks' texts from the log: a record in them may have been purged since they were sent."""
+        ids = known.plan.standing(prompt) if known.plan else {}
+        known.texts = self._texts.find(ids)
+        if ids:
+            known.texts = await in_thread(self._pool, load_texts, admission.key.team_id, ids)
+
+    async def _compose(
+        self, admission: Admission, prompt: Prompt, conversation: Conversation, known: Known, deadline: float
+    ) -> None:
+        """Have a context decided, unless the question has one or the turn ends in tool results."""
+        is_repeat = known.plan is not None and known.plan.is_for(prompt)
+        is_settled = is_repeat or prompt.ends_in_tool_results
+        if is_settled and admission.policy.history_tokens is None:
+            known.composed = Composed(known.plan) if is_repeat else Composed(reason=Reason.TOOL_RESULTS)
+        elif self._is_in_time(deadline):
+            self._composing += 1
+            try:
+                drawn_id = None if is_settled else self._take_id() or await self._draw_one()
+                task = PromptTask(
+                    admission, prompt, conversation.name, known.plan, conversation.cut, drawn_id
+                )
+                decider = self.deciders.least_busy()
+                work = decider.submit(compose, task, deadline)
+                work.add_done_callback(self._learn)
+                known.composed, known.decider = await asyncio.wrap_future(work), decider
+            finally:
+                self._composing -= 1
 
     def _is_in_time(self, deadline: float) -> bool:
         """Tell whether another context can be expected in time. If not, waiting would only delay this prompt
@@ -164,9 +231,6 @@ class Preparation:
         before = self._composing / DECIDERS
         return left > 0 and (self._composing < DECIDERS or (before + 1) * self._usual_seconds < left)
 
-    def _end_composing(self, _work: asyncio.Task[tuple[Composed, Decider]]) -> None:
-        self._composing -= 1
-
     def _learn(self, work: Future[Composed]) -> None:
         """Update the average with a context's time, even if it came too late."""
         if work.cancelled() or work.exception() is not None:
@@ -174,37 +238,22 @@ class Preparation:
         if (seconds := work.result().seconds) is not None:
             self._usual_seconds += NEWEST_SHARE * (seconds - self._usual_seconds)
 
-    async def _compose(
-        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, deadline: float
-    ) -> tuple[Composed, Decider]:
-        """Return the changes to the prompt, and the decider that made them."""
-        if conversation.logged is not None and not await asyncio.shield(conversation.logged):
-            # The latest context was lost, so only the log knows the conversation.
-            conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
-        admission = exchange.admission
-        if conversation.needs_log(prompt):
-            loaded = await in_thread(self._pool, load_plan, admission, conversation)
-            conversation.plan = conversation.plan or loaded
-        conversation.is_loaded = True
-        plan = conversation.plan
-        if plan is not None and prompt.ends_in_tool_results and plan.place != place_of(prompt):
-            # The user went back to an earlier question, or the question has no context.
-            plan = await in_thread(self._pool, load_plan, admission, conversation, place_of(prompt))
-        drawn_id = self._take_id() or await self._draw_one()
-        task = PromptTask(admission, prompt, conversation.name, plan, drawn_id)
-        decider = self.deciders.least_busy()
-        work = decider.submit(compose, task, deadline)
-        work.add_done_callback(self._learn)
-        return await asyncio.wrap_future(work), decider
-
-    def _apply(
-        self, exchange: Exchange, conversation: Conversation, composed: Composed, decider: Decider
+    def _note(
+        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, known: Known, changes: Changes
     ) -> None:
-        exchange.reason, exchange.is_inserted = composed.reason, bool(composed.splices)
-        exchange.plan = composed.plan
-        if composed.is_new and composed.plan is not None:
-            conversation.plan = composed.plan
-            logged = self._log(decider, composed.plan.assembly_id, exchange)
+        """Note what was done, and have a new context logged."""
+        plan = changes.plan
+        exchange.plan, exchange.reason = plan, changes.reason
+        exchange.is_inserted = plan is not None and bool(changes.splices)
+        exchange.put_back = () if plan else tuple(changes.texts.values())
+        exchange.cut = place_at(prompt, changes.cut_turn) if changes.cut_turn else None
+        self._texts.keep(changes.texts)
+        composed = known.composed
+        if composed is not None and composed.cut_turn is not None:
+            conversation.cut = exchange.cut
+        if composed is not None and composed.is_new and plan is not None and known.decider is not None:
+            conversation.plan = plan
+            logged = self._log(known.decider, plan.assembly_id, exchange)
             exchange.context_logged = conversation.logged = asyncio.create_task(logged)
 
     async def _log(self, decider: Decider, drawn_id: int, exchange: Exchange) -> bool:

@@ -10,7 +10,8 @@ from contextopt.assemblies.models import Assembly
 from contextopt.chat.endpoint import ANSWER_MAX_CHARS
 from contextopt.chat.models import MESSAGE_MAX
 from contextopt.gateway.contexts import PromptTask, Sizes, foresee
-from contextopt.gateway.conversations import load_plan, place_of
+from contextopt.gateway.conversations import load_plan, load_state, place_at, place_of
+from contextopt.gateway.counts import count_tokens
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.models import ANSWER_ID_MAX, GatewayRequest, Keep, Mode, Outcome, Protocol, Reason
@@ -79,9 +80,12 @@ class RequestJob:
         assert conversation is not None
         if conversation.needs_log(prompt):
             # Tool results may belong to a question from before a restart. They have its context.
-            conversation.plan = load_plan(exchange.admission, conversation)
+            conversation.plan, conversation.cut = load_state(exchange.admission, conversation)
         conversation.is_loaded = True
-        task = PromptTask(exchange.admission, prompt, conversation.name, conversation.plan, exchange.drawn_id)
+        task = PromptTask(
+            exchange.admission, prompt, conversation.name, conversation.plan, conversation.cut,
+            exchange.drawn_id,
+        )  # fmt: skip
         if exchange.plan is None and task.is_repeat:
             exchange.plan, exchange.reason = conversation.plan, None
         elif exchange.plan is None and exchange.reason == Reason.TOOL_RESULTS:
@@ -92,6 +96,7 @@ class RequestJob:
             return
         foreseen = self.deciders.run(foresee, task, exchange.parent)
         exchange.reason = foreseen.reason or exchange.reason
+        exchange.cut = conversation.cut = place_at(prompt, foreseen.cut_turn) if foreseen.cut_turn else None
         if foreseen.plan is not None:
             exchange.plan = conversation.plan = foreseen.plan
 
@@ -105,7 +110,8 @@ class RequestJob:
 
     def _row(self, answer: Answer) -> GatewayRequest:
         exchange = self.exchange
-        usage, prompt, plan = answer.usage, exchange.prompt, exchange.plan
+        usage, prompt, plan, cut = answer.usage, exchange.prompt, exchange.plan, exchange.cut
+        put_back = sum(map(count_tokens, exchange.put_back)) or None
         keep = Keep(exchange.admission.policy.keep)
         space = exchange.admission.space
         place = place_of(prompt) if prompt and prompt.turns else None
@@ -127,10 +133,12 @@ class RequestJob:
             conversation=exchange.conversation.name if exchange.conversation else "",
             turn=place.turn if place else None,
             question_hash=place.digest if place else "",
+            cut_turn=cut.turn if cut else None,
+            cut_hash=cut.digest if cut else "",
             request_bytes=exchange.request_bytes,
             answer_bytes=exchange.answer.size_bytes,
             prompt_tokens=Sizes.of(prompt).all if prompt else None,
-            context_tokens=plan.tokens if plan else None,
+            context_tokens=plan.tokens if plan else put_back,
             input_tokens=usage.input,
             cached_tokens=usage.cached,
             cache_write_tokens=usage.cache_write,

@@ -52,7 +52,7 @@ class PolicyForm(InputForm[PolicyPatch]):
     history_tokens = forms.IntegerField(
         required=False,
         label="Cut history beyond (tokens)",
-        help_text="Leave blank to never cut. Whole turns are cut, the oldest first.",
+        help_text="Leave blank to never cut. Whole turns are cut, the oldest first, to half of this.",
         widget=forms.NumberInput(attrs={"min": 1}),
     )
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.gateway.insertion import cut_history, cut_spans, frame_block, splice
+from contextopt.gateway.insertion import frame_block, splice
 from contextopt.gateway.protocols.prompts import Prompt, Slot, Splice, TooLargeError, UnreadablePromptError
 from contextopt.gateway.protocols.reading import READERS, read_prompt
 from contextopt.gateway.protocols.spans import Place, find_places
@@ -273,33 +273,3 @@ def test_images_and_files_are_no_text(part: str, is_read: bool) -> None:
 def test_deep_nesting_is_no_fault() -> None:
     body = b'{"x":' + b"[" * 100 + b"]" * 100 + b',"messages":[{"role":"user","content":"Q"}]}'
     assert READERS["chat"](body).turns[0].text == "Q"
-
-
-def _conversation() -> bytes:
-    call = {"role": "assistant", "tool_calls": [{"function": {"arguments": "one two three"}}]}
-    said = [
-        {"role": "system", "content": "S"},
-        {"role": "user", "content": "one two three four"},
-        call,
-        {"role": "tool", "content": "five six seven"},
-        {"role": "developer", "content": "D"},
-        {"role": "user", "content": "eight nine"},
-        {"role": "assistant", "content": "ten"},
-        {"role": "user", "content": "last"},
-    ]
-    return json.dumps({"messages": said}).encode()
-
-
-@pytest.mark.parametrize(("limit", "left"), [(100, 8), (10, 5), (3, 5), (2, 3), (0, 3)])
-def test_history_is_cut_at_turn_borders(limit: int, left: int) -> None:
-    body = _conversation()
-    prompt = READERS["chat"](body)
-    dropped = cut_history(prompt, limit, lambda text: len(text.split()))
-    assert prompt.system_slot is not None
-    changed = splice(body, [prompt.system_slot.splice("B")], cut_spans(prompt.items, dropped))
-    said = json.loads(changed)["messages"]
-    assert len(said) == left + 1
-    assert [one["content"] for one in said if one["role"] in {"system", "developer"}] == ["S", "D", "B"]
-    assert said[-1]["content"] == "last"
-    tools = [one["role"] for one in said if one["role"] == "tool" or "tool_calls" in one]
-    assert tools in ([], ["assistant", "tool"])
