@@ -13,7 +13,8 @@ from dashboard.rollups.histograms import ASSEMBLY_MS, Floats
 # Each edge for Prometheus is twice the previous one. Stored histograms have this many steps per doubling.
 _STEPS = 6
 _SUMMED = (
-    "requests", "inserted", "failed", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens",
+    "requests", "inserted", "failed", "abandoned", "input_tokens", "output_tokens", "cached_tokens",
+    "cache_write_tokens",
 )  # fmt: skip
 _TOTALS = f"""
 SELECT mode, reason, {", ".join(f"sum({name})" for name in _SUMMED)}, vector_send(sum(added_histogram))
@@ -34,6 +35,7 @@ def gateway_metrics() -> Iterator[Metric]:
         ("contextopt_gateway_requests", "Prompts that passed the gateway.", "requests"),
         ("contextopt_gateway_inserted", "Prompts that got a context.", "inserted"),
         ("contextopt_gateway_failed", "Prompts without an answer, or with the provider's error.", "failed"),
+        ("contextopt_gateway_abandoned", "Prompts whose client left before the answer ended.", "abandoned"),
     ):
         family = CounterMetricFamily(name, text, labels=["mode"])
         for mode in modes:

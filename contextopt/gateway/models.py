@@ -37,12 +37,15 @@ class Protocol(models.TextChoices):
 
 
 class Outcome(models.TextChoices):
-    """The end of a request upstream. An answer may be an error of the provider's, with its status."""
+    """The end of a request upstream. An answer may be an error of the provider's, with its status.
+
+    A client that leaves is no failure: it may have what it wanted, or have changed its mind.
+    """
 
     ANSWERED = "answered", "Answered"
     UNREACHABLE = "unreachable", "Not reachable"
     BROKEN = "broken", "Broke off"
-    ABANDONED = "abandoned", "Client disconnected"
+    ABANDONED = "abandoned", "Abandoned"
 
 
 class Reason(models.TextChoices):

@@ -101,12 +101,16 @@ class RequestJob:
             exchange.plan = conversation.plan = foreseen.plan
 
     def _outcome(self, answer: Answer) -> Outcome:
-        """Return what became of the answer. OpenAI's client disconnects at a stream's last event."""
+        """Return what became of the answer. A client may leave at a stream's last event, as OpenAI's does, or
+        as soon as it sees the status of an error.
+        """
         outcome, status = self.exchange.outcome, self.exchange.status_code
-        if answer.is_failed and status is not None and status < HTTPStatus.BAD_REQUEST:
+        is_refused = status is not None and status >= HTTPStatus.BAD_REQUEST
+        if answer.is_failed and status is not None and not is_refused:
             # An answer that has begun can report a failure only in its body.
             return Outcome.BROKEN
-        return Outcome.ANSWERED if outcome == Outcome.ABANDONED and answer.is_ended else outcome
+        has_all = answer.is_ended or is_refused
+        return Outcome.ANSWERED if outcome == Outcome.ABANDONED and has_all else outcome
 
     def _row(self, answer: Answer) -> GatewayRequest:
         exchange = self.exchange

@@ -51,6 +51,7 @@ WARNINGS: Final = "contextopt.warnings"
 MODE: Final = "contextopt.gateway.mode"
 STATUS: Final = "contextopt.gateway.status"
 REASON: Final = "contextopt.gateway.reason"
+OUTCOME: Final = "contextopt.gateway.outcome"
 ADDED_SECONDS: Final = "contextopt.gateway.added"
 
 ASSEMBLY_METRIC: Final = "contextopt.assembly.duration"

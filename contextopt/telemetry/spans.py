@@ -58,10 +58,10 @@ class ExchangeReport:
 
     @property
     def error(self) -> str:
-        """The type of the failure, or an empty text for an answer."""
+        """The type of the failure, or an empty text for an answer and for a client that left."""
         if self.http_status is not None and self.http_status >= 400:
             return str(self.http_status)
-        return "" if self.outcome == "answered" else self.outcome
+        return "" if self.outcome in {"answered", "abandoned"} else self.outcome
 
     def common(self) -> dict[str, str | int]:
         """Return the attributes of the span that the metrics have too."""
@@ -85,6 +85,7 @@ class ExchangeReport:
             names.MODE: self.mode,
             names.STATUS: self.status,
             names.REASON: self.reason or None,
+            names.OUTCOME: self.outcome,
             names.ADDED_SECONDS: self.added_seconds,
             names.REQUEST_STREAM: self.is_streamed,
             names.RESPONSE_ID: self.answer_id or None,

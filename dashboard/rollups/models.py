@@ -280,7 +280,12 @@ class Traffic(models.Model):
     reason = models.CharField(max_length=13, blank=True)
     requests = models.PositiveIntegerField()
     inserted = models.PositiveIntegerField()
-    failed = models.PositiveIntegerField(help_text="without an answer, or with an error from the provider")
+    failed = models.PositiveIntegerField(
+        help_text="not answered, or with an error from the provider; clients that left are apart"
+    )
+    abandoned = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="whose client left before the answer ended; not failed"
+    )
     prompt_tokens = models.BigIntegerField(help_text="counted here, without the context")
     context_tokens = models.BigIntegerField(help_text="inserted, or in audit mode what would have been")
     saved_tokens = models.BigIntegerField(help_text="of contexts whose saving counts, each once")

@@ -61,6 +61,7 @@ class Traffic:
     requests: int = 0
     inserted: int = 0
     failed: int = 0
+    abandoned: int = 0
     without: int = 0
     prompt_tokens: int = 0
     context_tokens: int = 0
@@ -239,6 +240,7 @@ HOLDS = {
     "inserted": "t.inserted > 0",
     "without": "t.reason <> ''",
     "failed": "t.failed > 0",
+    "abandoned": "t.abandoned > 0",
     "reported": "t.with_cached > 0",
     "not": "t.with_cached < t.requests",
     # Rollups keep the number of a key that is deleted.

@@ -69,7 +69,8 @@ BEGIN
     SELECT g.team_id, date_bin('15 minutes', g.created_at, timestamptz '2000-01-01 00:00Z') AS start, g.space_id,
            g.api_key_id AS key_id, g.model, g.mode, g.reason,
            count(*) AS requests, count(*) FILTER (WHERE g.is_inserted) AS inserted,
-           count(*) FILTER (WHERE g.outcome <> 'answered' OR g.status_code >= 400) AS failed,
+           count(*) FILTER (WHERE g.outcome <> 'abandoned' AND (g.outcome <> 'answered' OR g.status_code >= 400)) AS failed,
+           count(*) FILTER (WHERE g.outcome = 'abandoned') AS abandoned,
            coalesce(sum(g.prompt_tokens), 0) AS prompt_tokens,
            coalesce(sum(g.context_tokens), 0) AS context_tokens,
            coalesce(sum(a.tokens_before::bigint - a.tokens_after), 0) AS saved_tokens,
@@ -89,13 +90,14 @@ BEGIN
      ORDER BY g.team_id, 2, g.space_id, g.api_key_id, g.model, g.mode, g.reason
     ), quarters AS (
     INSERT INTO dashboard_trafficquarter AS t (
-        team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
-        context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
+        team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, abandoned,
+        prompt_tokens, context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached,
+        cached_tokens, cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
     SELECT * FROM counted
     ON CONFLICT (team_id, start, space_id, key_id, model, mode, reason) DO UPDATE SET
         requests = t.requests + excluded.requests, inserted = t.inserted + excluded.inserted,
-        failed = t.failed + excluded.failed, prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
+        failed = t.failed + excluded.failed, abandoned = t.abandoned + excluded.abandoned,
+        prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
         context_tokens = t.context_tokens + excluded.context_tokens,
         saved_tokens = t.saved_tokens + excluded.saved_tokens,
         with_usage = t.with_usage + excluded.with_usage,
@@ -110,11 +112,11 @@ BEGIN
         added_largest = greatest(t.added_largest, excluded.added_largest)
     )
     INSERT INTO dashboard_trafficday AS t (
-        team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
-        context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
+        team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, abandoned,
+        prompt_tokens, context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached,
+        cached_tokens, cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
     SELECT c.team_id, date_trunc('day', c.start, team.time_zone), c.space_id, c.key_id, c.model, c.mode, c.reason,
-           sum(requests), sum(inserted), sum(failed), sum(prompt_tokens), sum(context_tokens),
+           sum(requests), sum(inserted), sum(failed), sum(abandoned), sum(prompt_tokens), sum(context_tokens),
            sum(saved_tokens), sum(with_usage), sum(input_tokens), sum(output_tokens), sum(with_cached),
            sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram),
            min(added_smallest), max(added_largest)
@@ -123,7 +125,8 @@ BEGIN
      ORDER BY c.team_id, 2, c.space_id, c.key_id, c.model, c.mode, c.reason
     ON CONFLICT (team_id, start, space_id, key_id, model, mode, reason) DO UPDATE SET
         requests = t.requests + excluded.requests, inserted = t.inserted + excluded.inserted,
-        failed = t.failed + excluded.failed, prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
+        failed = t.failed + excluded.failed, abandoned = t.abandoned + excluded.abandoned,
+        prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
         context_tokens = t.context_tokens + excluded.context_tokens,
         saved_tokens = t.saved_tokens + excluded.saved_tokens,
         with_usage = t.with_usage + excluded.with_usage,
@@ -143,11 +146,11 @@ CREATE OR REPLACE FUNCTION dashboard_zone_changed() RETURNS trigger LANGUAGE plp
 BEGIN
     DELETE FROM dashboard_trafficday WHERE team_id = NEW.id;
     INSERT INTO dashboard_trafficday (
-        team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, prompt_tokens,
-        context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached, cached_tokens,
-        cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
+        team_id, start, space_id, key_id, model, mode, reason, requests, inserted, failed, abandoned,
+        prompt_tokens, context_tokens, saved_tokens, with_usage, input_tokens, output_tokens, with_cached,
+        cached_tokens, cached_input_tokens, cache_write_tokens, added_histogram, added_smallest, added_largest)
     SELECT team_id, date_trunc('day', start, NEW.time_zone), space_id, key_id, model, mode, reason,
-           sum(requests), sum(inserted), sum(failed), sum(prompt_tokens), sum(context_tokens),
+           sum(requests), sum(inserted), sum(failed), sum(abandoned), sum(prompt_tokens), sum(context_tokens),
            sum(saved_tokens), sum(with_usage), sum(input_tokens), sum(output_tokens), sum(with_cached),
            sum(cached_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(added_histogram),
            min(added_smallest), max(added_largest)

@@ -99,8 +99,11 @@ def test_prompts_of_the_gateway_are_added_up(space: Space) -> None:
     for _ in range(2):
         factories.make_gateway_request(space, mode="insert", is_inserted=True)
     factories.make_gateway_request(space, reason="timeout", outcome="broken")
-    assert read(mode="insert")["contextopt_gateway_requests_total"] == 2
+    factories.make_gateway_request(space, mode="insert", outcome="abandoned", input_tokens=None)
+    assert read(mode="insert")["contextopt_gateway_requests_total"] == 3
     assert read(mode="insert")["contextopt_gateway_inserted_total"] == 2
+    assert read(mode="insert")["contextopt_gateway_abandoned_total"] == 1
+    assert read(mode="insert")["contextopt_gateway_failed_total"] == 0
     found = read(mode="audit")
     assert (found["contextopt_gateway_requests_total"], found["contextopt_gateway_failed_total"]) == (2, 1)
     assert found["contextopt_gateway_added_seconds_count"] == 2

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from contextopt.engine.wording import plural
-from contextopt.gateway.models import Mode, Reason
+from contextopt.gateway.models import Mode, Outcome, Reason
 from contextopt.models import Space
 from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, in_points, points, unit
 from dashboard.kit.formats import compact, cost_words, milliseconds, money, percent, tenths, whole
@@ -51,6 +51,7 @@ class GroupRow:
     traffic: Traffic
     cached_url: str
     failed_url: str
+    abandoned_url: str
     without_url: str
     about: str = ""
 
@@ -86,7 +87,7 @@ def build_tiles(now: Traffic, before: Traffic, links: Links) -> list[Tile]:
         Tile(
             "prompts", "Prompts", *compact(now.requests),
             describe_growth(now.requests, before.requests, "none"),
-            f"{whole(now.failed)} failed", link=links.to(),
+            f"{whole(now.failed)} failed, {whole(now.abandoned)} abandoned", link=links.to(),
         ),
         Tile(
             "tokens", "Input tokens", *compact(now.input_tokens),
@@ -229,6 +230,7 @@ def _row(links: Links, field: str, traffic: Traffic, value: str, name: str, abou
         traffic=traffic,
         cached_url=links.to(**{field: value}, cached="reported"),
         failed_url=links.to(**{field: value}, outcome=FAILED),
+        abandoned_url=links.to(**{field: value}, outcome=Outcome.ABANDONED),
         without_url=links.to(**{field: value}, context="without"),
         about=about,
     )

@@ -33,12 +33,17 @@ OUTCOMES = [("", "All answers"), (FAILED, "Failed"), *Outcome.choices]
 CONDITIONS = {
     "inserted": Q(is_inserted=True),
     "without": ~Q(reason=""),
-    "failed": ~Q(outcome=Outcome.ANSWERED) | Q(status_code__gte=400),
+    "failed": ~Q(outcome=Outcome.ABANDONED) & (~Q(outcome=Outcome.ANSWERED) | Q(status_code__gte=400)),
+    "abandoned": Q(outcome=Outcome.ABANDONED),
     "reported": Q(cached_tokens__isnull=False),
     "not": Q(cached_tokens__isnull=True),
     "keyless": Q(api_key=None),
 }
 _COLUMNS = {"key_id": "api_key"}
+# The figure that counts such answers, so that the quarters without any can be skipped.
+_HOLDING = {
+    FAILED: "failed", Outcome.UNREACHABLE: "failed", Outcome.BROKEN: "failed", Outcome.ABANDONED: "abandoned",
+}  # fmt: skip
 
 
 class _Narrowed(SpaceFilterForm):
@@ -145,10 +150,9 @@ class PromptsForm(_Narrowed):
 
     def _holds(self) -> list[str]:
         given = self.cleaned_data
-        # Broken-off requests count as failed, so quarters without failures can be skipped.
-        failed = "failed" if given["outcome"] not in {"", Outcome.ANSWERED} else ""
         keyless = "keyless" if given["key"] == ABSENT else ""
-        return [name for name in (given["context"], given["cached"], failed, keyless) if name]
+        ended = _HOLDING.get(given["outcome"], "")
+        return [name for name in (given["context"], given["cached"], ended, keyless) if name]
 
     def _outcome(self) -> str:
         outcome: str = self.cleaned_data["outcome"]

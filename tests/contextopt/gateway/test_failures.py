@@ -42,7 +42,7 @@ from tests.contextopt.gateway.conftest import (
     gateway_process,
     said,
 )
-from tests.gateway_upstream import Upstream, chat_events, event, respond_well, stream, whole
+from tests.gateway_upstream import Answer, Upstream, chat_events, event, respond_well, stream, whole
 from tests.processes import database, free_port
 
 CHAT = "/v1/chat/completions"
@@ -96,6 +96,19 @@ def test_a_client_that_leaves(caller: Caller, upstream: Upstream) -> None:
         next(response.iter_raw())
     wait_until(lambda: upstream.left > before)
     assert caller.logged()[0].outcome == "abandoned"
+
+
+def test_a_client_that_leaves_at_an_error(caller: Caller, upstream: Upstream) -> None:
+    """It need not read more than the status."""
+    refusal = Answer([b"{}"] * 200, pause_seconds=0.05, status=529)
+    upstream.respond = lambda _: refusal
+    before = upstream.left
+    with opened(caller) as response:
+        assert response.status_code == 529
+        next(response.iter_raw())
+    wait_until(lambda: upstream.left > before)
+    [row] = caller.logged()
+    assert (row.outcome, row.status_code) == ("answered", 529)
 
 
 def test_a_client_that_leaves_at_the_last_event(caller: Caller, upstream: Upstream) -> None:

@@ -68,6 +68,7 @@ def test_a_request_is_a_client_span_with_the_conventions_names(collector: Collec
         "contextopt.space": "support",
         "contextopt.gateway.mode": "insert",
         "contextopt.gateway.status": "inserted",
+        "contextopt.gateway.outcome": "answered",
         "contextopt.gateway.added": 0.004,
     }
 
@@ -106,6 +107,14 @@ def test_a_failure_has_its_type(collector: Collector, changes: dict[str, Any], k
     [span] = collector.spans
     assert span.is_error
     assert span.attributes["error.type"] == kind
+
+
+def test_a_client_that_left_is_no_failure(collector: Collector) -> None:
+    send(make_exchange(outcome="abandoned", http_status=None))
+    [span] = collector.spans
+    assert not span.is_error
+    assert "error.type" not in span.attributes
+    assert span.attributes["contextopt.gateway.outcome"] == "abandoned"
 
 
 @pytest.mark.parametrize("asked", ["", "false", "event_only", "no_content"])

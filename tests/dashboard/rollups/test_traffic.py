@@ -1,12 +1,14 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
+from django.db.models import Sum
 
 from contextopt.models import Assembly, GatewayRequest, Space, Team
 from dashboard.kit.periods import custom_period
@@ -59,7 +61,7 @@ def make_many(space: Space, count: int = 60) -> None:
             model=random.choice(["a", "b", ""]),
             mode=random.choice(["audit", "insert"]),
             reason=random.choice(["", "", "empty", "timeout"]),
-            outcome=random.choice(["answered", "answered", "broken"]),
+            outcome=random.choice(["answered", "answered", "broken", "abandoned"]),
             status_code=random.choice([200, 429, None]),
             input_tokens=input_tokens,
             output_tokens=random.randrange(100) if is_reported else None,
@@ -76,7 +78,9 @@ def test_the_sums_are_the_rows(team: Team, space: Space) -> None:
     total = read(over(team)).total
     assert total.requests == len(rows)
     assert total.without == sum(row.reason != "" for row in rows)
-    assert total.failed == sum(row.outcome != "answered" or (row.status_code or 0) >= 400 for row in rows)
+    stayed = [row for row in rows if row.outcome != "abandoned"]
+    assert total.failed == sum(row.outcome != "answered" or (row.status_code or 0) >= 400 for row in stayed)
+    assert total.abandoned == len(rows) - len(stayed) > 0
     assert total.input_tokens == sum(row.input_tokens or 0 for row in rows)
     assert total.with_usage == sum(row.input_tokens is not None for row in rows)
     cached = [row for row in rows if row.cached_tokens is not None]
@@ -252,7 +256,7 @@ def test_days_are_quarters_added_up_in_the_teams_zone(team: Team, space: Space, 
         quarters = TrafficQuarter.objects.filter(
             **same, start__gte=row.start, start__lt=row.start + timedelta(days=1)
         )
-        for name in ("requests", "input_tokens", "cached_tokens", "failed"):
+        for name in ("requests", "input_tokens", "cached_tokens", "failed", "abandoned"):
             assert getattr(row, name) == sum(quarters.values_list(name, flat=True)), name
 
 
@@ -262,6 +266,30 @@ def test_days_follow_a_change_of_zone(team: Team, space: Space) -> None:
     Team.objects.filter(pk=team.pk).update(time_zone=ZONE)
     assert {row.start.astimezone(ZoneInfo("Asia/Kathmandu")).hour for row in TrafficDay.objects.all()} == {0}
     assert read(over(team)).total.requests == 60
+
+
+def test_earlier_prompts_are_counted_anew(team: Team, space: Space) -> None:
+    """They counted as failed if their client left. Prompts of deleted keys no longer say which key it was."""
+    migration = import_module("dashboard.migrations.0015_abandoned_prompts")
+    keys = [factories.make_key(team, name=name)[0] for name in ("kept", "gone", "gone too")]
+    with connection.cursor() as cursor:
+        cursor.execute(migration.BEFORE)
+        for key in (*keys, None):
+            for outcome in ("answered", "broken", "abandoned", "abandoned"):
+                make(space, api_key=key, outcome=outcome)
+        make(space, api_key=keys[1], outcome="broken", created_at=NOW - timedelta(hours=3))
+        for key in keys[1:]:
+            key.delete()
+        assert (read(over(team)).total.failed, read(over(team)).total.abandoned) == (13, 0)
+        cursor.execute(migration.FUNCTIONS)
+        cursor.execute(migration.COUNT)
+    for table in (TrafficQuarter, TrafficDay):
+        counts = table.objects.aggregate(failed=Sum("failed"), abandoned=Sum("abandoned"))
+        assert counts == {"failed": 5, "abandoned": 8}, table
+        kept = table.objects.filter(key_id=keys[0].pk)
+        assert list(kept.values_list("failed", "abandoned")) == [(1, 2)]
+    make(space, outcome="abandoned")
+    assert read(over(team)).total.abandoned == 9
 
 
 def test_a_deleted_space_takes_its_figures_along(team: Team, space: Space) -> None:

@@ -1,4 +1,5 @@
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def test_the_figures_are_the_prompts(owner_client, team, space):
     make(space, model="other", outcome="broken", reason="timeout", input_tokens=None)
     html = html_of(owner_client, URL)
     assert ">3<" in tile(html, "prompts").replace(" ", "")
-    assert "1 failed" in tile(html, "prompts")
+    assert "1 failed, 0 abandoned" in tile(html, "prompts")
     assert "25 <small>%" in tile(html, "cached")
     assert "reported for 1 of 3" in tile(html, "cached")
     assert "33 % of prompts" in tile(html, "without")
@@ -83,6 +84,17 @@ def test_the_figures_are_the_prompts(owner_client, team, space):
     figures = figures_of(html)
     assert set(figures) == set(TRAFFIC_CHARTS)
     assert sum(sum(filter(None, trace["y"])) for trace in figures["prompts"]["data"]) == 3
+
+
+def test_clients_that_left_are_no_failures(owner_client, space):
+    make(space, model="other", outcome="abandoned", status_code=None)
+    html = html_of(owner_client, URL)
+    assert "0 failed, 1 abandoned" in tile(html, "prompts")
+    assert "outcome=failed" not in html
+    link = html.split("outcome=abandoned")[0].split('href="')[-1] + "outcome=abandoned"
+    listed = html_of(owner_client, unescape(link))
+    assert rows(listed) == 1
+    assert '<span class="tag">abandoned</span>' in listed
 
 
 def test_ticks_are_numbers_that_there_can_be(owner_client, space):
@@ -190,18 +202,19 @@ def test_the_list_shows_each_prompt_and_leads_to_its_context(owner_client, space
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ({}, 4),
+        ({}, 5),
         ({"context": "inserted"}, 1),
         ({"context": "without"}, 1),
         ({"outcome": "failed"}, 2),
         ({"outcome": "broken"}, 1),
         ({"outcome": "answered"}, 3),
+        ({"outcome": "abandoned"}, 1),
         ({"cached": "reported"}, 1),
-        ({"cached": "not"}, 3),
+        ({"cached": "not"}, 4),
         ({"model": "-"}, 1),
         ({"reason": "empty"}, 1),
         ({"mode": "insert"}, 1),
-        ({"space": "support", "mode": "audit"}, 3),
+        ({"space": "support", "mode": "audit"}, 4),
         ({"space": "-"}, 0),
         ({"start": "2030-01-01"}, 0),
         ({"end": "2020-01-01"}, 0),
@@ -213,6 +226,7 @@ def test_the_list_is_filtered(owner_client, space, query, expected):
     make(space, mode="insert", is_inserted=True)
     make(space, reason="empty", status_code=429)
     make(space, outcome="broken", cached_tokens=0)
+    make(space, outcome="abandoned")
     make(space, model="")
     assert rows(html_of(owner_client, PROMPTS, **query)) == expected
 

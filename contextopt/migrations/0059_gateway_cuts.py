@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('contextopt', '0057_long_runs'),
+        ('contextopt', '0058_unread_handoffs'),
     ]
 
     operations = [
