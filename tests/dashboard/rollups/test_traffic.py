@@ -270,7 +270,7 @@ def test_days_follow_a_change_of_zone(team: Team, space: Space) -> None:
 
 def test_earlier_prompts_are_counted_anew(team: Team, space: Space) -> None:
     """They counted as failed if their client left. Prompts of deleted keys no longer say which key it was."""
-    migration = import_module("dashboard.migrations.0015_abandoned_prompts")
+    migration = import_module("dashboard.migrations.0017_abandoned_prompts")
     keys = [factories.make_key(team, name=name)[0] for name in ("kept", "gone", "gone too")]
     with connection.cursor() as cursor:
         cursor.execute(migration.BEFORE)
