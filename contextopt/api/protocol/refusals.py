@@ -68,7 +68,8 @@ REFUSALS = {
         "/api/v1/me",
     ),
     503: Refusal(
-        "A service this request needs is unavailable. Try again after Retry-After seconds.",
+        "A service this request needs is unavailable, or too many of your team's requests are waiting (type "
+        "`busy`). Try again after Retry-After seconds.",
         "unavailable", "Service unavailable",
         "A service that this request needs is unavailable. Nothing was written.", "/api/v1/spaces",
     ),
