@@ -26,7 +26,7 @@ from contextopt.asgi import Receive, Scope, Send  # noqa: E402
 from dashboard.kit.frame.events import EVENTS_PATH, serve_events  # noqa: E402
 from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
 
-# Whoever guesses passwords or keys waits this long for each refusal.
+# A refused guess of a password or a key is answered after this time.
 REFUSAL_SECONDS = 1.0
 _site = Site()
 

@@ -38,6 +38,10 @@ REPLACED_SECONDS = 10.0
 SERVED_DELAY_SECONDS = 0.5
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 30.0
+# For a program that has served before. Its start does not fail for good.
+LONGEST_SERVED_DELAY_SECONDS = 2.0
+# A busy machine takes half a minute to start a program.
+ORPHAN_SECONDS = 120.0
 MAX_LOG_BYTES = 20_000_000
 MAX_LINES_PER_TICK = 20
 ERROR_LINE = re.compile(
@@ -47,8 +51,11 @@ ERROR_LINE = re.compile(
 
 @dataclass(frozen=True)
 class Program:
+    """A command. If its workers share nothing, they go on serving after its first process was killed."""
+
     name: str
     command: tuple[str, ...]
+    has_free_workers: bool = False
 
 
 def _private(path: str, flags: int) -> int:
@@ -115,6 +122,34 @@ class LogFile:
 
 
 @dataclass
+class Orphans:
+    """Workers whose first process was killed. They serve until their successors do."""
+
+    group: int
+    kill_at: float
+    are_asked: bool = False
+
+    def tend(self, now: float, *, are_replaced: bool) -> bool:
+        """Ask them to finish once they are replaced, and kill them later. Return whether any are left."""
+        signum = 0
+        if now > self.kill_at:
+            signum = signal.SIGKILL
+        elif are_replaced and not self.are_asked:
+            signum = signal.SIGTERM
+            self.are_asked, self.kill_at = True, now + STOP_SECONDS
+        return _signal_group(self.group, signum) and signum != signal.SIGKILL
+
+
+def _signal_group(group: int, signum: int) -> bool:
+    """Return whether the group has a process. Signal 0 only asks that."""
+    try:
+        os.killpg(group, signum)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+@dataclass
 class Child:
     """A program and the state of its process."""
 
@@ -124,10 +159,15 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     failures: int = 0
     restart_at: float = 0.0
+    has_served: bool = False
+    orphans: Orphans | None = None
     # When a process was killed for its silence, until another one beats.
     silenced_at: float | None = None
 
     def start(self, base_dir: Path) -> None:
+        # Orphans still touch the files of the start before.
+        folder = self.pulses.folder
+        self.pulses = Pulses(folder.with_suffix("" if folder.suffix else ".1"))
         self.pulses.reset()
         self.silenced_at = None
         marks = {MARK: str(base_dir), FOLDER: str(self.pulses.folder), "PYTHONUNBUFFERED": "1"}
@@ -142,14 +182,35 @@ class Child:
                 start_new_session=True,
             )
 
-    def fail(self, now: float) -> float:
-        """Record that the process has ended, and kill the rest of its group. Return the seconds to wait."""
-        self.kill_group()
+    def fail(self, now: float, code: int) -> float:
+        """Record that the process has ended. Return the seconds to wait.
+
+        Kill the rest of its group, unless it was killed and its workers can serve without it for a while.
+        """
+        is_serving = self.pulses.were_seen
+        if self.process is not None and code < 0 and is_serving and self.program.has_free_workers:
+            self.end_orphans()
+            self.orphans = Orphans(self.process.pid, now + ORPHAN_SECONDS)
+        else:
+            self.kill_group()
         self.process = None
-        self.failures = 0 if self.pulses.were_seen else self.failures + 1
-        delay = restart_delay_seconds(self.failures)
+        self.has_served |= is_serving
+        self.failures = 0 if is_serving else self.failures + 1
+        delay = restart_delay_seconds(self.failures, has_served=self.has_served)
         self.restart_at = now + delay
         return delay
+
+    def tend_orphans(self, now: float) -> None:
+        if self.orphans is None:
+            return
+        are_replaced = self.process is not None and self.pulses.were_seen
+        if not self.orphans.tend(now, are_replaced=are_replaced):
+            self.orphans = None
+
+    def end_orphans(self) -> None:
+        if self.orphans is not None:
+            _signal_group(self.orphans.group, signal.SIGKILL)
+            self.orphans = None
 
     def end_silent(self) -> list[int]:
         """Kill live processes of the group that give no sign of life; return their ids.
@@ -186,19 +247,19 @@ class Child:
 
     def kill_group(self) -> None:
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            _signal_group(self.process.pid, signal.SIGKILL)
 
 
-def restart_delay_seconds(failures: int) -> float:
+def restart_delay_seconds(failures: int, *, has_served: bool) -> float:
     """Return the seconds to wait before a restart.
 
     0.5 s after the program had been serving; else 1 s after the first failure in a row, doubled with each
-    further one up to 30 s.
+    further one up to 30 s, or to 2 s if it has served before.
     """
     if not failures:
         return SERVED_DELAY_SECONDS
-    return min(FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), LONGEST_DELAY_SECONDS)
+    longest = LONGEST_SERVED_DELAY_SECONDS if has_served else LONGEST_DELAY_SECONDS
+    return min(FIRST_DELAY_SECONDS * 2.0 ** (failures - 1), longest)
 
 
 @dataclass
@@ -246,7 +307,8 @@ class Supervisor:
                 if now >= child.restart_at:
                     child.start(self.base_dir)
             elif (code := child.process.poll()) is not None:
-                self._report_end(child, code, child.fail(now))
+                self._report_end(child, code, child.fail(now, code))
+            child.tend_orphans(now)
             for pid in child.end_silent():
                 self.report(f"{child.program.name}: process {pid} stopped responding and was terminated.")
 
@@ -260,6 +322,8 @@ class Supervisor:
     def _stop_all(self) -> None:
         """Ask all children to finish. Kill them after a few seconds, or at once on a second Ctrl-C."""
         running = [child for child in self.children if child.process is not None]
+        for child in self.children:
+            child.end_orphans()
         self.report("Stopping. Press Ctrl-C again to stop immediately, even in the middle of a job.")
         for child in running:
             with contextlib.suppress(ProcessLookupError):

@@ -224,7 +224,7 @@ def take_place() -> IO[bytes]:
 
 
 def programs(host: str, port: int, web_workers: int, *, jobs: bool, gateway: bool) -> list[Program]:
-    web = Program("web", web_command(host, port, web_workers))
+    web = Program("web", web_command(host, port, web_workers), has_free_workers=True)
     schedule = settings.VAR_DIR / "celerybeat-schedule"
     beat = celery("beat", "--schedule", str(schedule), "--pidfile=")
     served = [web, Program("gateway", gateway_command())] if gateway else [web]

@@ -44,6 +44,21 @@ if "deaf" in sys.argv:
     programs.append(Program("deaf", (sys.executable, "-c", DEAF)))
 if "led" in sys.argv:
     programs.append(Program("led", (sys.executable, "-c", LED)))
+# Its worker begins to serve when the test lets it, and serves until it is told to stop.
+FREE = '''
+import os, sys, time
+from pathlib import Path
+from config.embedded.pulses import start_pulse
+if os.fork():
+    time.sleep(60)
+print("ready", os.getppid(), os.getpid(), flush=True)
+while Path("held").exists():
+    time.sleep(0.05)
+start_pulse()
+time.sleep(60)
+'''
+if "free" in sys.argv:
+    programs.append(Program("free", (sys.executable, "-c", FREE), has_free_workers=True))
 ready = [Path("var/log", f"{each.name}.log") for each in programs]
 
 def tell():
@@ -72,8 +87,13 @@ def test_address_of_another_machine(host: str) -> None:
 
 
 def test_delays_grow_to_half_a_minute() -> None:
-    delays = [restart_delay_seconds(failures) for failures in (0, 1, 2, 3, 5, 6, 50)]
+    delays = [restart_delay_seconds(failures, has_served=False) for failures in (0, 1, 2, 3, 5, 6, 50)]
     assert delays == [0.5, 1, 2, 4, 16, 30, 30]
+
+
+def test_a_program_that_served_before_waits_for_two_seconds_at_most() -> None:
+    delays = [restart_delay_seconds(failures, has_served=True) for failures in (0, 1, 2, 3, 50)]
+    assert delays == [0.5, 1, 2, 2, 2]
 
 
 @pytest.fixture
@@ -126,11 +146,40 @@ def test_a_program_that_cannot_replace_its_worker_is_restarted(
     log = tmp_path / "var" / "log" / "led.log"
     [begun] = log.read_text().splitlines()
     leader, worker = map(int, begun.split()[1:])
-    wait_until((tmp_path / "var" / "pulses" / "led" / str(worker)).exists)
+    wait_until(lambda: _has_beaten(tmp_path, worker))
     for pid in (leader, worker)[stopped]:
         os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: len(log.read_text().splitlines()) == 2)
     assert not psutil.pid_exists(worker) or psutil.Process(worker).status() == psutil.STATUS_ZOMBIE
+
+
+def test_workers_serve_until_their_successors_do(supervise, tmp_path: Path) -> None:
+    supervise("free")
+    log = tmp_path / "var" / "log" / "free.log"
+    [(leader, worker)] = _pairs(log)
+    wait_until(lambda: _has_beaten(tmp_path, worker))
+    held = tmp_path / "held"
+    held.touch()
+    os.kill(leader, signal.SIGKILL)
+    wait_until(lambda: len(_pairs(log)) == 2)
+    _, (_, successor) = _pairs(log)
+    assert _is_alive(worker)
+    held.unlink()
+    wait_until(lambda: not _is_alive(worker))
+    assert _has_beaten(tmp_path, successor)
+
+
+def _pairs(log: Path) -> list[tuple[int, int]]:
+    """Return the ids of each start's first process and its worker."""
+    return [(int(line.split()[1]), int(line.split()[2])) for line in log.read_text().splitlines()]
+
+
+def _has_beaten(top: Path, pid: int) -> bool:
+    return any(top.glob(f"var/pulses/*/{pid}"))
+
+
+def _is_alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_log_shows_errors_once_and_whole(tmp_path: Path) -> None:

@@ -183,13 +183,15 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     assert {"granian", "worker", "beat"} <= {word for each in marked(checkout) for word in each.cmdline()}
     assert does_jobs(up), up.printed()
 
-    _kill_database_and_web(up)
+    orphans = _kill_database_and_web(up)
     stopped = {name: up.child(name) for name in ("worker", "beat")}
     for process in stopped.values():
         process.suspend()
     second = start(free_port())
     assert second.process.wait(timeout=30) == 2
     assert f"already running from this checkout (process {up.process.pid})" in second.printed()
+    # Its workers served until now, when the new ones do.
+    assert wait_for(lambda: not any(map(is_alive, orphans))), up.printed()
     assert wait_for(lambda: is_healthy(up.port)), up.printed()
     up.child("config.asgi:application").kill()
     for name, process in stopped.items():
@@ -247,13 +249,21 @@ def read_as_admin(up: Up, path: str) -> str:
         return browser.get(path).text
 
 
-def _kill_database_and_web(up: Up) -> None:
+def _kill_database_and_web(up: Up) -> list[psutil.Process]:
+    """Return the web's workers, which its main process leaves behind."""
     database = postmaster(location(up.checkout))
     assert database is not None
-    up.child("config.asgi:application").kill()
+    web = up.child("config.asgi:application")
+    workers = web.children()
+    web.kill()
     database.kill()
     assert wait_for(lambda: "web was killed by signal 9" in up.printed()), up.printed()
     assert wait_for(lambda: "server died" in up.printed()), up.printed()
+    return workers
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_a_full_disk_at_the_start_is_named(settings: Any, tmp_path: Path) -> None:
