@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from contextopt.admin.base import ViewOnlyAdmin, display, percent
-from contextopt.models import Assembly, AssemblyPayload
+from contextopt.models import Assembly, AssemblyPayload, Correction
 
 PAYLOAD_TEXTS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
 
@@ -51,3 +51,13 @@ class AssemblyPayloadAdmin(ViewOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[AssemblyPayload]:
         payloads: QuerySet[AssemblyPayload] = super().get_queryset(request)
         return payloads.select_related("assembly")
+
+
+@admin.register(Correction)
+class CorrectionAdmin(ViewOnlyAdmin):
+    list_display = ("assembly", "reason", "tokens_before", "corrected_at")
+    list_filter = ("reason", "assembly__team")
+    list_select_related = ("assembly",)
+    search_fields = ("=assembly__id",)
+    search_help_text = "The number of an assembly."
+    ordering = ("-assembly_id",)

@@ -20,7 +20,8 @@ class CorrectionReason(models.TextChoices):
     MARKS = "marks", "marks that only Contextopt adds are not part of the full context"
     REPLAN = "replan", "a planner is not sent the error of a replan"
     LOST = "lost", "a hand-off saves nothing by losing findings"
-    UNRECEIVED = "unreceived", "no phase received the hand-off"
+    UNRECEIVED = "unreceived", "no phase receives it"
+    REPLACED = "replaced", "nobody read the version before it"
 
 
 class Correction(models.Model):

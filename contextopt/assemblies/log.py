@@ -288,7 +288,7 @@ class Saving:
     """One saving: the baseline, what was sent instead, and why.
 
     `before` and `tokens_before` are None without a baseline. `tokens_available` is None without a budget; the
-    larger of the two token counts is then stored instead. What is not sent counts nothing.
+    larger of the two token counts is then stored instead. A text that is not sent counts nothing.
     """
 
     kind: Kind

@@ -9,6 +9,7 @@ from django.test import Client
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standing import attach_document
 from contextopt.models import (
+    Correction,
     GatewayGap,
     GatewayPolicy,
     HandoffSettings,
@@ -60,7 +61,8 @@ def make_world(space: Space) -> Space:
     key, _ = factories.make_key(space.team)
     factories.make_user("anna", space.team)
     invite(team=space.team, data=InvitationIn(name="Nia"), actor="test")
-    factories.make_assembly(space)
+    logged = factories.make_assembly(space)
+    Correction.objects.create(assembly_id=logged.id, reason="marks")
     factories.make_message(factories.make_conversation(space))
     factories.make_profile(space.team)
     task = factories.make_task(space.team, files={"a.py": "x = 1\n"})

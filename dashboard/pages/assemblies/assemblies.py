@@ -194,7 +194,7 @@ def _export_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[dict[str, 
 @require_GET
 @team_page
 def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
-    found = get_assembly(request, assembly_id, "space", "config", "payload", "attempt")
+    found = get_assembly(request, assembly_id, "space", "config", "payload", "attempt", "correction")
     common = {
         **_neighbours(found),
         "feedback": read_assembly_feedback(found, request.actor),
@@ -252,6 +252,7 @@ def _saving_context(found: Assembly) -> dict[str, Any]:
         "payload": payload,
         "warnings": payload.warnings if payload else (),
         "attempt": getattr(found, "attempt", None),
+        "correction": getattr(found, "correction", None),
         "rate": found.tokens_saved / before if before and found.tokens_saved is not None else None,
         "bar": saving_bar(before=before, after=found.tokens_after) if before else None,
         "baseline": payload.ledger.get("baseline", BASELINES[Kind(found.kind)]) if payload else "",

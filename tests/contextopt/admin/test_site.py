@@ -14,6 +14,7 @@ from contextopt.models import (
     Blob,
     CodeBlob,
     Conversation,
+    Correction,
     DocumentFrequency,
     EmbeddingFill,
     EmbeddingModel,
@@ -47,8 +48,8 @@ from tests.contextopt.conftest import make_world
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
-    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, DocumentFrequency, EmbeddingFill,
-    EmbeddingModel, EmbeddingTodo, Finding, GatewayGap, GatewayPolicy, GatewayRequest, Message,
+    Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, Correction, DocumentFrequency,
+    EmbeddingFill, EmbeddingModel, EmbeddingTodo, Finding, GatewayGap, GatewayPolicy, GatewayRequest, Message,
     PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, RecordView,
     Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour, StoredResponse,
     Task, Throttle,

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from contextopt.engine.agents.contexts import AgentContext
-from contextopt.models import Assembly, AssemblyPayload, Kind, PhaseProfile, Team
+from contextopt.models import Assembly, AssemblyPayload, Correction, Kind, PhaseProfile, Team
 from dashboard.kit.charts.plots import LABEL_HEIGHT
 from dashboard.kit.diffs import mark_left_out, split_sections
 from dashboard.kit.periods import recent_period
@@ -314,6 +314,16 @@ def test_a_filtering_is_shown_beside_the_full_context(owner_client: Client, team
     assert "verified now" in html
     assert "building v1" in html
     assert "Do &lt;it&gt;" in html
+
+
+def test_a_corrected_saving_says_why(owner_client: Client, team: Team) -> None:
+    result = factories.make_filtering(team, "building")
+    url = f"/assemblies/{result.id}/"
+    assert "<dt>Corrected</dt>" not in html_of(owner_client, url)
+    Correction.objects.create(assembly_id=result.id, reason="marks", tokens_before=4_321)
+    html = html_of(owner_client, url)
+    assert "<dt>Corrected</dt>" in html
+    assert "not part of the full context; compared with 4,321 tokens before" in html
 
 
 def test_an_unknown_phase_and_one_that_keeps_nothing(owner_client: Client, team: Team) -> None:
