@@ -67,7 +67,16 @@ class MemoryEmbeddingAdmin(ViewOnlyAdmin):
 
 @admin.register(StrategyUse)
 class StrategyUseAdmin(ViewOnlyAdmin):
-    list_display = ("id", "memory_id", "asked", "similarity", "rating", "tokens_saved", "created_at")
+    list_display = (
+        "id",
+        "memory_id",
+        "asked",
+        "similarity",
+        "succeeded",
+        "rating",
+        "tokens_saved",
+        "created_at",
+    )
     search_fields = ("=memory__id", "=task__id")
     ordering = ("-id",)
 

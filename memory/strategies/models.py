@@ -27,6 +27,11 @@ class StrategyUse(models.Model):
         help_text="compared with similar tasks without the strategy; blank if there are none",
     )
     rating = models.FloatField(null=True, blank=True, help_text="0: it hurt, 1: it helped")
+    succeeded = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text="whether its task succeeded; blank until it ends",
+    )
     rated_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     rated_at = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=ACTOR_MAX, blank=True)

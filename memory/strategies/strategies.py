@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import structlog
 from django.db import transaction
-from django.db.models import Avg
+from django.db.models import Count, ExpressionWrapper, FloatField, Q, Sum
+from django.db.models.functions import NullIf
 from django.utils import timezone
 
 from contextopt.engine.text.cleaning import cut, flatten_to
@@ -222,13 +223,13 @@ def active_ratings(memory: Memory) -> tuple[float, dict[int, Rated]]:
     return begun.trust if begun else NEW_TRUST, ratings
 
 
-def note_failure(*, memory_id: int, reason: str, actor: str) -> None:
-    """Lower the strategy's trust like a rating of 0, but permanently: no vote takes it back."""
+def note_outcome(*, memory_id: int, has_succeeded: bool, reason: str, actor: str) -> None:
+    """Move the strategy's trust like a rating of 1 or 0, but permanently: no vote takes it back."""
     memory = Memory.objects.select_for_update(no_key=True).get(pk=memory_id)
-    policy = policy_of(memory.team_id)
-    memory.trust = max(0.0, memory.trust * (1 - policy.rating_weight))
+    policy, outcome = policy_of(memory.team_id), float(has_succeeded)
+    memory.trust = min(1.0, max(0.0, memory.trust + policy.rating_weight * (outcome - memory.trust)))
     memory.save(update_fields=["trust", "updated_at"])
-    _note_trust(memory, reason, actor, rating=0.0, weight=policy.rating_weight)
+    _note_trust(memory, reason, actor, rating=outcome, weight=policy.rating_weight)
     _retire_if_it_hurts(memory, policy, len(active_ratings(memory)[1]))
 
 
@@ -271,9 +272,17 @@ def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
     return current
 
 
+# The mean of a strategy's ratings and of the outcomes of its tasks, 0 to 1; none without any.
+SUCCESS = ExpressionWrapper(
+    (Sum("rating", default=0.0) + Count("pk", filter=Q(succeeded=True)))
+    / NullIf(Count("rating") + Count("succeeded"), 0),
+    output_field=FloatField(),
+)
+
+
 def success_rates(memories: list[Memory]) -> dict[int, float | None]:
-    """Return the mean rating of each strategy; None if no use was rated."""
-    rows = StrategyUse.objects.filter(memory__in=memories).values("memory_id").annotate(mean=Avg("rating"))
+    """Return the success of each strategy; None if no use was rated and no task that used it has ended."""
+    rows = StrategyUse.objects.filter(memory__in=memories).values("memory_id").annotate(mean=SUCCESS)
     return {row["memory_id"]: row["mean"] for row in rows}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import messages
-from django.db.models import Avg, Count
+from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -22,7 +22,13 @@ from dashboard.pages.memories.forms import CompletionForm
 from memory.memories.inputs import RetireIn
 from memory.strategies.hints import preview_hint
 from memory.strategies.reports import CompletionResult, complete_task
-from memory.strategies.strategies import policy_of, reinstate_strategy, retire_strategy, success_rates
+from memory.strategies.strategies import (
+    SUCCESS,
+    policy_of,
+    reinstate_strategy,
+    retire_strategy,
+    success_rates,
+)
 
 TRUST_CHANGES_SHOWN = 200
 USES_SHOWN = 25
@@ -73,7 +79,13 @@ def strategy(request: TeamRequest, memory_id: int) -> HttpResponse:
         "strategy": found,
         "steps": found.payload.get("steps") or [],
         "pattern": found.payload.get("pattern") or next(iter(found.tags), ""),
-        "figures": found.uses.aggregate(uses=Count("pk"), rated=Count("rating"), mean=Avg("rating")),
+        "figures": found.uses.aggregate(
+            uses=Count("pk"),
+            rated=Count("rating"),
+            ended=Count("succeeded"),
+            good=Count("pk", filter=Q(succeeded=True)),
+            mean=SUCCESS,
+        ),
         "uses": found.uses.select_related("task").order_by("-created_at", "-id")[:USES_SHOWN],
         "changes": list(reversed(changes)),
         "charts": {"trust": trust_figure(points, policy.retire_below).to_plotly_json()},

@@ -1,8 +1,10 @@
 """Tasks that used a strategy: their savings, the cost of their failures, and how they keep it fresh."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from contextopt.models import Assembly, Team
 from memory.memories.inputs import HintIn
@@ -13,7 +15,7 @@ from memory.strategies.credits import measure_tasks, savings
 from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
-from memory.strategies.strategies import rate_use
+from memory.strategies.strategies import rate_use, success_rates
 from tests import factories
 from tests.concurrency import at_once
 from tests.memory.factories import make_strategy, make_use
@@ -129,11 +131,39 @@ def test_a_use_that_failed_lowers_the_trust_once(
     assert rate_use(use=use, rating=None, actor="test").trust == pytest.approx(0.35)
 
 
-def test_a_use_that_succeeded_lowers_nothing(complete, team: Team, strategy: Memory) -> None:
+def test_a_use_that_succeeded_raises_the_trust_once(complete, team: Team, strategy: Memory) -> None:
     end_task(complete, team, size=10, used=strategy)
     strategy.refresh_from_db()
-    assert strategy.trust == 0.5
+    assert strategy.trust == pytest.approx(0.65)
+    change = TrustChange.objects.filter(memory=strategy).latest("id")
+    assert change.reason.endswith(": it succeeded")
     assert strategy.last_accessed_at is not None
+
+
+def test_success_counts_outcomes_and_ratings(complete, team: Team, strategy: Memory) -> None:
+    assert success_rates([strategy]) == {}
+    make_use(strategy, task=factories.make_task(team))
+    assert success_rates([strategy]) == {strategy.pk: None}
+    for report in ({}, {"outcome": "failed"}, {"quality_score": 6.5}, {}):
+        end_task(complete, team, size=10, used=strategy, **report)
+    # Each task had the hint twice, and counts once.
+    assert success_rates([strategy]) == {strategy.pk: 0.5}
+    use = StrategyUse.objects.filter(memory=strategy).latest("id")
+    rate_use(use=use, rating=1, actor="test")
+    assert success_rates([strategy]) == {strategy.pk: pytest.approx(0.6)}
+
+
+def test_an_upgrade_reads_the_outcomes_of_earlier_tasks(complete, team: Team, strategy: Memory) -> None:
+    for report in ({}, {"outcome": "failed"}, {"quality_score": 6.5}, {"total_attempts": 2}):
+        end_task(complete, team, size=10, used=strategy, **report)
+    make_use(strategy, task=factories.make_task(team))
+    uses = StrategyUse.objects.order_by("id").values_list("id", "succeeded")
+    now = list(uses)
+    assert [each for _, each in now] == [True, None, False, None, False, None, False, None, None]
+    StrategyUse.objects.update(succeeded=None)
+    with connection.cursor() as cursor:
+        cursor.execute(import_module("memory.migrations.0012_strategy_outcomes").FILL)
+    assert list(uses.all()) == now
 
 
 def test_failures_retire_a_strategy(complete, team: Team, strategy: Memory) -> None:

@@ -104,6 +104,11 @@ def test_a_strategy_shows_steps_uses_trust_and_chart(owner_client: Client, strat
     assert 'data-chart="trust"' in html
     assert "rated 1" in html
     assert "100 %" in html_of(owner_client, "/strategies/")
+    make_use(strategy, succeeded=False)
+    assert "50 %" in html_of(owner_client, "/strategies/")
+    html = html_of(owner_client, f"/strategies/{strategy.pk}/")
+    assert "<dt>Tasks succeeded</dt><dd>0 of 1</dd>" in html
+    assert "<td>failed</td>" in html
 
 
 def test_retire_and_reinstate(editor_client: Client, strategy: Memory) -> None:
