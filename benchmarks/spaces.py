@@ -20,9 +20,10 @@ from contextopt.models import AssemblyPayload, EmbeddingFill, EmbeddingModel, Re
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.indexes import build_index
+from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.spaces.spaces import create_space
 
 COPY_ROWS = 20_000
 IMPORTED_ROWS = 1_000

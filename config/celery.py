@@ -95,6 +95,8 @@ app.conf.beat_schedule = {
     "embed": _every(4, "contextopt.tasks.embed"),
     "count_words": _every(300, "contextopt.tasks.count_words"),
     "drop_contents": _every(3_600, "contextopt.tasks.drop_contents"),
+    "finish_deletions": _every(86_400, "contextopt.tasks.finish_deletions"),
+    "purge_deleted_memories": _every(60, "memory.tasks.purge_deleted_memories"),
     "learn_from_completions": _every(60, "memory.tasks.learn_from_completions"),
     # Pages read unfolded assemblies row by row; frequent runs keep them few.
     "fold_assemblies": _every(3, "dashboard.tasks.fold_assemblies", expires=30),

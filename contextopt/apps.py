@@ -10,15 +10,19 @@ class ContextoptConfig(AppConfig):
         # Models cannot be imported before the apps are ready.
         from django.contrib.auth.signals import user_logged_in
 
+        from contextopt.assemblies.agentcopies import erase_space_from_agents
         from contextopt.assemblies.purge import register_eraser
-        from contextopt.gateway.purge import erase_from_requests
+        from contextopt.gateway.purge import erase_from_requests, erase_space_from_requests
         from contextopt.people.logins import note_log_in
         from contextopt.search import registry
+        from contextopt.spaces.deletion import register_space_eraser
         from contextopt.spaces.records import SEARCHABLE
 
         registry.register(SEARCHABLE)
         user_logged_in.connect(note_log_in)
         register_eraser(erase_from_requests)
+        register_space_eraser(erase_space_from_agents)
+        register_space_eraser(erase_space_from_requests)
 
 
 class ContextoptAdminConfig(admin_apps.AdminConfig):

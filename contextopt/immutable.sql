@@ -18,7 +18,15 @@ CREATE OR REPLACE TRIGGER contextopt_assembly_immutable
 CREATE OR REPLACE TRIGGER contextopt_audit_immutable
     BEFORE UPDATE ON contextopt_auditevent
     FOR EACH ROW
+    WHEN (current_setting('contextopt.erasing', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION contextopt_refuse_change();
+
+-- Values are erased when what they are about is erased.
+CREATE OR REPLACE TRIGGER contextopt_audit_erased
+    BEFORE UPDATE ON contextopt_auditevent
+    FOR EACH ROW
+    WHEN (current_setting('contextopt.erasing', true) = 'on')
+    EXECUTE FUNCTION contextopt_refuse_change('before', 'after');
 
 CREATE OR REPLACE TRIGGER contextopt_config_immutable
     BEFORE UPDATE ON contextopt_contextconfig

@@ -45,6 +45,7 @@ class Lock(StrEnum):
     EMBEDDING_CHOICE = "embedding_choice"
     FILL_REVIEW_QUEUES = "fill_review_queues"
     MIGRATE = "migrate"
+    PURGE_MEMORIES = "purge_memories"
     ROLLUPS = "rollups"
     SWEEP = "sweep"
     # Key: the backtest's id.

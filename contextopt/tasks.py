@@ -11,6 +11,7 @@ from django.utils import timezone
 from contextopt.agents.handoffs import modelbriefs
 from contextopt.agents.receivers import drop_orphan_blobs, forget_expired_files
 from contextopt.agents.retries import end_waits
+from contextopt.assemblies.agentcopies import erase_gone_spaces
 from contextopt.assemblies.purge import erase_from_assemblies
 from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
 from contextopt.engine.text.tokens import get_tokenizer
@@ -23,7 +24,7 @@ from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import count_changed
 from contextopt.spaces.records import lock_space, summarise_again
 from contextopt.spaces.recordviews import forget_views
-from contextopt.spaces.storedresponses import erase_named
+from contextopt.spaces.storedresponses import erase_about_gone_records, erase_named
 
 # The response to a write with an Idempotency-Key is kept this long.
 STORED_RESPONSE_LIFE = timedelta(hours=24)
@@ -59,6 +60,14 @@ def sweep() -> None:
         sweep_throttles()
         for space in Space.objects.filter(recount_from__isnull=False).order_by("?")[:10]:
             recount_summaries.delay(space.pk)
+
+
+@shared_task
+def finish_deletions() -> None:
+    """Erase what is left of deleted spaces, such as those that earlier versions deleted."""
+    with only_here(Lock.SWEEP) as is_ours:
+        if is_ours:
+            erase_gone_spaces()
 
 
 @shared_task
@@ -146,12 +155,14 @@ def recount_batch(space_id: int) -> bool:
 
 
 def finish_purges() -> int:
-    """Erase again what was stored during a record's purge; return how many rows held a text of it."""
-    purged = Record.objects.filter(purged_at__gte=timezone.now() - PURGE_RACE).select_related("space")
+    """Erase what was stored during a purge or a space's deletion; return how many rows held a text."""
+    since = timezone.now() - PURGE_RACE
+    purged = Record.objects.filter(purged_at__gte=since).select_related("space")
     recent = list(purged.order_by("pk")[:1_000])
     erased = 0
     for record in recent:
         with transaction.atomic():
             erased += erase_from_assemblies(record)
     with transaction.atomic():
-        return erased + erase_named(recent)
+        erased += erase_named(recent)
+    return erased + erase_gone_spaces(since) + erase_about_gone_records(since)

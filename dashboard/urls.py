@@ -104,6 +104,7 @@ urlpatterns = [
     path("memory/<int:memory_id>/edit", memories.memory_edit, name="memory_edit"),
     path("memory/<int:memory_id>/delete", memories.memory_delete, name="memory_delete"),
     path("memory/<int:memory_id>/restore", memories.memory_restore, name="memory_restore"),
+    path("memory/<int:memory_id>/purge", memories.memory_purge, name="memory_purge"),
     path("strategies/", strategies.strategies, name="strategies"),
     path("strategies/complete/", strategies.strategy_complete, name="strategy_complete"),
     path("strategies/<int:memory_id>/", strategies.strategy, name="strategy"),

@@ -10,6 +10,7 @@ from django.utils import timezone
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Team
 from memory.backtests.backtests import BACKTESTS
+from memory.memories.purge import purge_due
 from memory.models import Backtest, Evaluation
 from memory.questions.evaluations import EVALUATIONS
 from memory.review.queue import fill_queue
@@ -63,6 +64,12 @@ def _lost(running: QuerySet[Any]) -> list[int]:
 def learn_from_completions() -> None:
     """Store lessons that could not be stored when their task ended."""
     learn_pending()
+
+
+@shared_task
+def purge_deleted_memories() -> None:
+    """Erase memories that were deleted a month ago. The next run purges any that are left."""
+    purge_due(timezone.now())
 
 
 @shared_task

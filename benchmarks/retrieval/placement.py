@@ -17,7 +17,7 @@ from contextopt.assemblies.placement.scripts import QuestionIn, Script
 from contextopt.engine.placement.choice import AUTO, SYSTEM
 from contextopt.engine.placement.prices import CachePrices
 from contextopt.models import Team
-from contextopt.spaces.spaces import delete_space
+from contextopt.spaces.deletion import delete_space
 
 CONTEXT_TOKENS = 2_000
 TURNS = (5, 15)

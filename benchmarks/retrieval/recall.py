@@ -31,9 +31,9 @@ from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
+from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.importing.dialogues import TURN_TYPE
 from contextopt.spaces.inputs import RecordIn
-from contextopt.spaces.spaces import delete_space
 
 BUNDLED = "wordllama"
 OURS = "Contextopt, stage 5"

@@ -11,7 +11,7 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.engine.quality.usage import estimate_use
 from contextopt.models import Team
-from contextopt.spaces.spaces import delete_space
+from contextopt.spaces.deletion import delete_space
 
 BUDGET_TOKENS = 2_000
 MIN_RATIO = 2.0

@@ -14,8 +14,9 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.models import Space, Team
+from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import SpaceIn
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.spaces.spaces import create_space
 
 RECORDS = 150
 ASSEMBLIES_PER_SPACE = 25

@@ -24,10 +24,11 @@ from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.models import Assembly, AssemblyPayload, Record, Space, Team
+from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SettingsIn, SpacePatch
 from contextopt.spaces.records import delete_record, restore_record, update_record, upsert_records
 from contextopt.spaces.recordviews import view_record
-from contextopt.spaces.spaces import delete_space, update_space
+from contextopt.spaces.spaces import update_space
 
 SLUG = "replayed"
 STAGES = (2, 3, 4, 5, 5)

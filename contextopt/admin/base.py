@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
+from django import forms
 from django.contrib.admin import ModelAdmin as DjangoModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import ActionLocation, IncorrectLookupParameters
@@ -21,7 +22,8 @@ from django.utils.functional import cached_property
 from pydantic import ValidationError
 from unfold import decorators
 from unfold.admin import ModelAdmin
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from contextopt.inputs import Input, field_problems
 from contextopt.people.audit import note_event, note_everywhere
@@ -204,6 +206,10 @@ class ViewOnlyAdmin(AddOnlyAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+
+class PurgeForm(BaseDialogForm):  # type: ignore[misc]
+    confirm = forms.BooleanField(label="Erase this text for good", widget=UnfoldBooleanWidget, required=True)
 
 
 def actor(request: HttpRequest) -> str:

@@ -4,7 +4,6 @@
 from datetime import datetime
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.forms import ModelForm
@@ -12,11 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from unfold.enums import ActionVariant
-from unfold.forms import BaseDialogForm
-from unfold.widgets import UnfoldBooleanWidget
 
 from contextopt.admin.base import (
     OwnerAdmin,
+    PurgeForm,
     ViewOnlyAdmin,
     action,
     actor,
@@ -29,8 +27,9 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.errors import PurgedRecord
 from contextopt.models import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
 from contextopt.spaces import records
+from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
-from contextopt.spaces.spaces import create_space, delete_space, update_space
+from contextopt.spaces.spaces import create_space, update_space
 
 SPACE_FIELDS = ("name", "description", "categories")
 
@@ -119,12 +118,6 @@ class RecordForm(ModelForm):  # type: ignore[type-arg]
         data: dict[str, Any] = super().clean() or {}
         check_input(self, RecordIn, {name: value for name, value in data.items() if name != "space"})
         return data
-
-
-class PurgeForm(BaseDialogForm):  # type: ignore[misc]
-    confirm = forms.BooleanField(
-        label="Erase this record's text for good", widget=UnfoldBooleanWidget, required=True
-    )
 
 
 @admin.register(Record)

@@ -13,7 +13,7 @@ from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.inputs import Slug
 from contextopt.models import Space
 from contextopt.paging import by_text
-from contextopt.spaces import spaces
+from contextopt.spaces import deletion, spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 
 router = Router(tags=["Spaces"])
@@ -85,6 +85,8 @@ def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> 
 
 @router.delete("/spaces/{slug}", auth=ADMIN, response={204: None}, summary="Delete a space")
 def delete_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
-    """Deletes the space with its records, revisions, configs and assemblies. This cannot be undone."""
-    spaces.delete_space(space=find_space(request, slug), actor=actor(request))
+    """Deletes the space with its records, revisions, configs, assemblies, conversations and memories, and
+    erases its text wherever it was copied to. This cannot be undone.
+    """
+    deletion.delete_space(space=find_space(request, slug), actor=actor(request))
     return HttpResponse(status=204)

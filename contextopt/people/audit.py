@@ -1,19 +1,22 @@
 """The audit log. Each entry is written in the same transaction as its change, so neither exists alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from contextopt.limits import ACTOR_MAX
 from contextopt.people.models import SUBJECT_MAX, AuditEvent, Team
+from contextopt.sql import execute
 
 # Never logged, whatever a caller passes.
 SECRET_NAMES = ("secret", "token_hash", "password", "token")
 TEXT_MAX = 500
+ERASED = "[purged]"
 # The actor of changes that the product makes itself.
 SYSTEM = "system"
 
@@ -89,6 +92,29 @@ def _plain(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value[:100]]
     return str(value)[:TEXT_MAX]
+
+
+@transaction.atomic
+def erase_texts_of(*, team_id: int, subject: str, action: str, names: Sequence[str]) -> int:
+    """Replace these values in logged changes by `[purged]`, and return the number of changes that had one.
+
+    The trigger that keeps the log from being changed lets this one through, and only for values.
+    """
+    events = AuditEvent.objects.filter(team_id=team_id, subject=subject[:SUBJECT_MAX], action=action)
+    holding = events.filter(Q(before__has_any_keys=names) | Q(after__has_any_keys=names))
+    _let_values_be_erased("on")
+    changed = list(holding.select_for_update(no_key=True).order_by("pk"))
+    for event in changed:
+        for values in (event.before, event.after):
+            values.update({name: ERASED for name in names if name in values})
+    erased = AuditEvent.objects.bulk_update(changed, ["before", "after"], batch_size=500)
+    _let_values_be_erased("off")
+    return erased
+
+
+def _let_values_be_erased(setting: str) -> None:
+    """See the triggers of the log in `contextopt/immutable.sql`."""
+    execute("SELECT set_config('contextopt.erasing', %s, true)", [setting])
 
 
 def list_events(team: Team, *, action: str) -> QuerySet[AuditEvent]:

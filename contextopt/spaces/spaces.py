@@ -1,4 +1,4 @@
-"""Creates, changes and deletes spaces. A new space gets a first version of its settings."""
+"""Creates and changes spaces. A new space gets a first version of its settings."""
 
 from datetime import datetime
 
@@ -6,7 +6,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from contextopt.errors import Conflict
-from contextopt.locks import hold_team, retry_deadlocks
 from contextopt.lookups import find_one
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
@@ -73,11 +72,3 @@ def update_space(*, space: Space, changes: SpacePatch, actor: str = SYSTEM) -> S
             after=fields,
         )
     return space
-
-
-@retry_deadlocks
-def delete_space(*, space: Space, actor: str = SYSTEM) -> None:
-    """Delete the space and everything it owns: records, revisions, settings and assemblies."""
-    hold_team(space.team_id)
-    if Space.objects.filter(pk=space.pk).delete()[0]:
-        note_event(team_id=space.team_id, actor=actor, action="space.deleted", subject=space.slug)

@@ -19,10 +19,11 @@ from contextopt.people.audit import SYSTEM
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import SEARCHABLE, upsert_records
 from contextopt.spaces.recordviews import view_record
-from contextopt.spaces.spaces import create_space, delete_space
+from contextopt.spaces.spaces import create_space
 from dashboard.demo.chapters import Stage
 from dashboard.demo.handoffs import HANDOFFS
 from dashboard.demo.memory import MEMORY

@@ -9,7 +9,7 @@ from ninja import Path, Query, Router
 from pydantic import Field
 
 from contextopt.agents.models import REPOSITORY_MAX
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, pick, reply
 from contextopt.api.protocol.paging import PageQuery, list_page, match_given
 from contextopt.inputs import Id, Slug, Text
@@ -24,6 +24,7 @@ from memory.memories.memories import (
     restore_memory,
     update_memory,
 )
+from memory.memories.purge import purge_memory
 from memory.models import Memory
 
 router = Router(tags=["Memories"])
@@ -56,6 +57,7 @@ class MemoryOut(TypedDict):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
+    purged_at: datetime | None
 
 
 class MemoryPage(TypedDict):
@@ -131,7 +133,9 @@ def change_memory(request: ApiRequest, memory_id: Path[Id], data: MemoryPatch) -
 
 @router.delete("/memories/{memory_id}", auth=WRITE, response={204: None}, summary="Delete a memory")
 def remove_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
-    """Deletes a memory, which removes it from every search. You can restore it."""
+    """Deletes a memory, which removes it from every search. You can restore it for 30 days; then it is
+    purged.
+    """
     delete_memory(memory=find_memory(request.auth.team_id, memory_id), actor=actor(request))
     return HttpResponse(status=204)
 
@@ -141,3 +145,10 @@ def bring_back_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
     """Restores a deleted memory."""
     found = find_memory(request.auth.team_id, memory_id)
     return reply(memory_json(restore_memory(memory=found, actor=actor(request))))
+
+
+@router.post("/memories/{memory_id}/purge", auth=ADMIN, response=MemoryOut, summary="Purge a memory")
+def erase_memory(request: ApiRequest, memory_id: Path[Id]) -> HttpResponse:
+    """Erases a memory's text everywhere, with its copies in agents' contexts. This cannot be undone."""
+    found = find_memory(request.auth.team_id, memory_id)
+    return reply(memory_json(purge_memory(memory=found, actor=actor(request))))

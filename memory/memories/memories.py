@@ -93,7 +93,14 @@ def delete_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
 
 @transaction.atomic
 def restore_memory(*, memory: Memory, actor: str = SYSTEM) -> Memory:
-    """Undo a deletion. Idempotent."""
+    """Undo a deletion. Idempotent.
+
+    Raises:
+        Conflict: there is nothing left to restore.
+    """
+    current = Memory.objects.select_for_update(no_key=True).get(pk=memory.pk)
+    if current.purged_at is not None:
+        raise Conflict("The memory's text was erased for good.")
     if Memory.objects.filter(pk=memory.pk).exclude(deleted_at=None).update(deleted_at=None):
         note_event(
             team_id=memory.team_id, actor=actor, action="memory.restored", subject=f"memory {memory.pk}"

@@ -82,6 +82,7 @@ class Memory(SearchableText):
     retired_at = models.DateTimeField(null=True, blank=True)
     retired_reason = models.CharField(max_length=REASON_MAX, blank=True)
     deleted_at = models.DateTimeField(null=True, blank=True)
+    purged_at = models.DateTimeField(null=True, blank=True)
     search_vector = generated_search_vector(corpus="team", title="title", tags="tags", body="content")
     created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -108,6 +109,11 @@ class Memory(SearchableText):
             models.Index(
                 fields=["team", "-created_at", "-id"], condition=Q(deleted_at__isnull=False),
                 name="memory_deleted",
+            ),
+            # Memories that are due to be purged, and those that were purged recently.
+            models.Index(
+                fields=["purged_at", "deleted_at"], condition=Q(deleted_at__isnull=False),
+                name="memory_purged",
             ),
             # Strategies and other types of a team, by repository.
             models.Index(

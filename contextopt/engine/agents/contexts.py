@@ -30,7 +30,7 @@ EXTERNAL = "external"
 FIELDS = ("tree", "tree_paths", "package_manifest", "files", "memories", "docs", "tools")
 _ITEM_FIELDS = ("memories", "docs", "tools")
 _TEXT_FIELDS = ("tree", "package_manifest", "task")
-_HEADINGS = {
+HEADINGS = {
     "package_manifest": "Package manifest",
     "tree": "Tree",
     "tree_paths": "Paths",
@@ -165,9 +165,14 @@ def cut_item(item: Item, body: str) -> Item | None:
 
 
 def _render_sections(context: AgentContext) -> Iterator[str]:
-    for name, heading in _HEADINGS.items():
+    for name in HEADINGS:
         if value := getattr(context, name):
-            yield f"## {heading}\n{_render_field(value)}"
+            yield f"{heading_line(name)}{_render_field(value)}"
+
+
+def heading_line(field: str) -> str:
+    """Return the line before the contents of a field. No line of contents can be equal, as all are marked."""
+    return f"## {HEADINGS[field]}\n"
 
 
 def _render_field(value: str | tuple[ContextFile | Item, ...]) -> str:

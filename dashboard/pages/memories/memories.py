@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.models import Role
-from dashboard.kit.access import TeamRequest, get_memory, require_role, team_page
+from dashboard.kit.access import TeamRequest, as_message, get_memory, require_role, team_page
 from dashboard.kit.pages import render_page
 from dashboard.kit.paging import Page, newest_page
 from dashboard.pages.memories.filters import MemoriesForm
@@ -20,6 +20,7 @@ from memory.memories.memories import (
     update_memory,
 )
 from memory.memories.models import MEMORY_TYPES
+from memory.memories.purge import purge_memory
 from memory.models import Memory
 
 # Added to the URL after a save: viewing one's own edit does not count as an access.
@@ -98,8 +99,22 @@ def memory_delete(request: TeamRequest, memory_id: int) -> HttpResponse:
 def memory_restore(request: TeamRequest, memory_id: int) -> HttpResponse:
     found = get_memory(request, memory_id)
     require_role(request, Role.EDITOR)
-    restore_memory(memory=found, actor=request.actor)
-    messages.success(request, "Memory restored.")
+    with as_message(request, "Not restored."):
+        restore_memory(memory=found, actor=request.actor)
+        messages.success(request, "Memory restored.")
+    return _to_memory(found)
+
+
+@require_POST
+@team_page
+def memory_purge(request: TeamRequest, memory_id: int) -> HttpResponse:
+    found = get_memory(request, memory_id)
+    require_role(request, Role.ADMIN)
+    if request.POST.get("confirm", "").strip().lower() != "purge":
+        messages.error(request, "Not purged. Type the word purge to confirm.")
+        return _to_memory(found)
+    purge_memory(memory=found, actor=request.actor)
+    messages.success(request, "The memory's text has been erased everywhere.")
     return _to_memory(found)
 
 

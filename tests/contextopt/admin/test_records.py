@@ -122,7 +122,7 @@ class TestRecord:
     def test_purge_asks_first(self, root, space):
         record = factories.make_record(space, title="Secret")
         address = f"/admin/contextopt/record/{record.pk}/purge/"
-        assert b"Erase this record" in root.get(address).content
+        assert b"Erase this text" in root.get(address).content
         root.post(address, {"_form_submitted": "True"})
         record.refresh_from_db()
         assert record.title == "Secret"

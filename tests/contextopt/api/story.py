@@ -443,6 +443,7 @@ def tell_of_deletions(story: Story) -> None:
     ask("delete", "/standing-documents/{document}")
     ask("delete", "/memories/{memory}")
     ask("post", "/memories/{memory}/restore")
+    ask("post", "/memories/{memory}/purge")
     ask("delete", "/repos/{repo}")
     ask("delete", "/records/{record}")
     ask("post", "/records/{record}/restore")

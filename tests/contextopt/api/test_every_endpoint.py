@@ -163,6 +163,7 @@ ENDPOINTS = [
     ("PATCH", "/memories/{memory}", "write", {"content": "Changed"}),
     ("DELETE", "/memories/{memory}", "write", None),
     ("POST", "/memories/{memory}/restore", "write", None),
+    ("POST", "/memories/{memory}/purge", "admin", None),
     ("POST", "/completions", "write", {"description": "New", "quality_score": 8}),
     ("POST", "/task-patterns", "read", {"task": "Fix it"}),
     ("POST", "/strategy-hints", "write", {"task": "Fix it"}),

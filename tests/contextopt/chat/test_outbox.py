@@ -30,7 +30,7 @@ from contextopt.chat.prompts import build_prompt
 from contextopt.engine.text.errors import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
-from contextopt.spaces.spaces import delete_space
+from contextopt.spaces.deletion import delete_space
 from contextopt.sql import own_conninfo
 from tests.concurrency import before_statement, beside
 from tests.contextopt.chat.conftest import asked_of, reload, send

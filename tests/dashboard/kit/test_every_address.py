@@ -136,6 +136,7 @@ ACTIONS = {
     "memory_edit": (Role.EDITOR, True),
     "memory_delete": (Role.EDITOR, True),
     "memory_restore": (Role.EDITOR, True),
+    "memory_purge": (Role.ADMIN, True),
     "strategy_complete": (Role.EDITOR, False),
     "strategy_retire": (Role.EDITOR, True),
     "strategy_reinstate": (Role.EDITOR, True),

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import time_machine
 
 from contextopt.models import Assembly, Space, Team
-from contextopt.spaces.spaces import delete_space
+from contextopt.spaces.deletion import delete_space
 from dashboard.kit.periods import custom_period
 from dashboard.models import (
     DayRollup,

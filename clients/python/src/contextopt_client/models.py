@@ -408,6 +408,7 @@ class MemoryOut(TypedDict):
     last_accessed_at: str | None
     memory_type: str
     payload: dict[str, Any]
+    purged_at: str | None
     repository: str
     retired_at: str | None
     retired_reason: str

@@ -125,6 +125,22 @@ def test_retire_and_reinstate(editor_client: Client, strategy: Memory) -> None:
     assert Memory.objects.get().retired_at is None
 
 
+def test_an_admin_purges_it_after_typing_the_word(
+    owner_client: Client, editor_client: Client, team: Team
+) -> None:
+    memory = make_memory(team, content="Secret plan")
+    address = f"/memory/{memory.pk}/"
+    assert "Purge for good" not in html_of(editor_client, address)
+    assert "Purge for good" in html_of(owner_client, address)
+    refused = owner_client.post(f"{address}purge", {"confirm": "yes"}, follow=True).content.decode()
+    assert "Type the word purge to confirm" in refused and "Secret plan" in refused
+    html = owner_client.post(f"{address}purge", {"confirm": " Purge "}, follow=True).content.decode()
+    assert "This memory was purged" in html
+    assert "Secret" not in html and ">Restore<" not in html and "Purge for good" not in html
+    again = owner_client.post(f"{address}restore", follow=True).content.decode()
+    assert "Not restored. The memory&#x27;s text was erased for good." in again
+
+
 def test_planning_shows_the_hint_and_counts_nothing(owner_client: Client, strategy: Memory, partial) -> None:
     html = html_of(owner_client, "/strategies/", task=LIKE, repository="shop")
     assert "[STRATEGY HINT " in html
