@@ -32,6 +32,7 @@ from contextopt.admin.base import (
     become,
     display,
 )
+from contextopt.admin.deletions import Named
 from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, Throttle, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import change_key, create_key, revoke_key
@@ -46,6 +47,8 @@ from contextopt.people.members import (
     note_removed,
     update_team,
 )
+from contextopt.search import registry
+from contextopt.search.wordcounts import drop_gone_corpora
 
 admin.site.unregister(Group)
 
@@ -84,7 +87,7 @@ def _ids(members: QuerySet[Membership]) -> list[int]:
     return list(members.values_list("pk", flat=True))
 
 
-class AdminKeeper(BaseAdmin):
+class AdminKeeper(OwnerAdmin):
     """Refuses to delete rows if that would leave a team without an admin."""
 
     def memberships_of(self, rows: Sequence[Any]) -> QuerySet[Membership]:
@@ -101,8 +104,12 @@ class AdminKeeper(BaseAdmin):
 
     def get_deleted_objects(
         self, objs: Sequence[Model], request: HttpRequest
-    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+    ) -> tuple[Named, dict[str, int], set[str], list[str]]:
         named, counts, forbidden, protected = super().get_deleted_objects(objs, request)
+        if str(Membership._meta.verbose_name_plural) in counts and not request.user.has_perm(
+            "contextopt.delete_membership"
+        ):
+            forbidden = {str(Membership._meta.verbose_name)}
         # Only a POST has a transaction, which keeps the teams locked until the rows are gone.
         with transaction.atomic():
             last = find_last_admins(_ids(self.memberships_of(objs)))
@@ -118,6 +125,10 @@ class UserAdmin(DjangoUserAdmin, AdminKeeper, LoggedAdmin):  # type: ignore[type
 
     def memberships_of(self, rows: Sequence[User]) -> QuerySet[Membership]:
         return Membership.objects.filter(user__in=rows)
+
+    def notes_on_deletion(self, obj: User) -> tuple[str, ...]:
+        stays = "The user's teams, and what they wrote there, stay under their name."
+        return (stays, "To keep the account and lock them out, make it inactive instead.")
 
     def teams_of(self, obj: User) -> Iterable[int]:
         return list(obj.memberships.values_list("team_id", flat=True))
@@ -189,8 +200,13 @@ class TeamAdmin(OwnerAdmin):
         for member in formset.deleted_objects:
             note_removed(membership=member, actor=who)
 
+    def notes_on_deletion(self, obj: Team) -> tuple[str, ...]:
+        return ("Members keep their accounts. The team's change log goes with it. There is no undo.",)
+
     def delete_model(self, request: HttpRequest, obj: Team) -> None:
         delete_team(team=obj)
+        for searchable in registry.all():
+            drop_gone_corpora(searchable)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Team]) -> None:
         for team in queryset:

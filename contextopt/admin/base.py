@@ -25,6 +25,7 @@ from unfold.admin import ModelAdmin
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
+from contextopt.admin.deletions import Named, count_owned, name_rows
 from contextopt.inputs import Input, field_problems
 from contextopt.people.audit import note_event, note_everywhere
 
@@ -119,12 +120,16 @@ class BaseAdmin(ModelAdmin):  # type: ignore[misc]
 class OwnerAdmin(BaseAdmin):
     """Rows that own many others. The database deletes those with them."""
 
+    def notes_on_deletion(self, obj: Any) -> Iterable[str]:
+        """Return what the deletion of the row changes elsewhere, and what stays."""
+        return ()
+
     def get_deleted_objects(
         self, objs: Sequence[Model], request: HttpRequest
-    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Name only the rows themselves: listing everything they own could load a million rows."""
-        name = str(self.model._meta.verbose_name_plural)
-        return [f"{obj}, with all that belongs to it" for obj in objs], {name: len(objs)}, set(), []
+    ) -> tuple[Named, dict[str, int], set[str], list[str]]:
+        """Count everything that goes: listing it could load a million rows."""
+        rows = list(objs)
+        return name_rows(rows, self.notes_on_deletion), count_owned(rows), set(), []
 
 
 class LoggedAdmin(BaseAdmin):

@@ -1,15 +1,18 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Spaces and records. Every change of a record keeps its revision, summary and counters up to date."""
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.csrf import csrf_protect
 from unfold.enums import ActionVariant
 
 from contextopt.admin.base import (
@@ -23,6 +26,7 @@ from contextopt.admin.base import (
     display,
     keep_untouched,
 )
+from contextopt.admin.deletions import Named, name_rows, notes_on_space
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import PurgedRecord
 from contextopt.models import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
@@ -77,6 +81,17 @@ class SpaceAdmin(OwnerAdmin):
         else:
             data = SpaceIn(slug=obj.slug, **given)
             become(obj, create_space(team=obj.team, data=data, actor=actor(request)))
+
+    def notes_on_deletion(self, obj: Space) -> Iterator[str]:
+        return notes_on_space(obj)
+
+    @method_decorator(csrf_protect)
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        # Django's own runs in one transaction, but a large space is deleted in several.
+        response: HttpResponse = self._delete_view(request, object_id, extra_context)
+        return response
 
     def delete_model(self, request: HttpRequest, obj: Space) -> None:
         delete_space(space=obj, actor=actor(request))
@@ -159,6 +174,14 @@ class RecordAdmin(OwnerAdmin):
             given = {name: value for name, value in data.items() if name != "space"}
             saved = records.create_record(space=obj.space, data=RecordIn(**given), actor=actor(request))
         become(obj, saved)
+
+    def get_deleted_objects(
+        self, objs: Sequence[Model], request: HttpRequest
+    ) -> tuple[Named, dict[str, int], set[str], list[str]]:
+        named = name_rows(
+            objs, lambda _: ["Its text and history stay until it is purged. It can be restored."]
+        )
+        return named, {str(self.opts.verbose_name_plural): len(objs)}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Record) -> None:
         records.delete_record(record=obj, actor=actor(request))
