@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contextopt.connections import store
+from contextopt.connections.realfiles import UnusableFile
 from contextopt.connections.store import Connection
-from contextopt.connections.toolfiles import Change, Outcome, UnusableFile, undo_file, write_change
+from contextopt.connections.toolfiles import Change, Outcome, undo_file, write_change
 from contextopt.connections.tools import Place, Tool
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -14,8 +15,8 @@ from contextopt.limits import NAME_MAX
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, revoke_key
 from contextopt.people.models import ApiKey, Team
-from contextopt.spaces.importing import UnusableSource, ensure_space
-from contextopt.spaces.importing.git import find_repository
+from contextopt.spaces.importing import ensure_space
+from contextopt.spaces.importing.git import git_folder, top_folder
 from contextopt.spaces.models import Space
 
 
@@ -38,14 +39,29 @@ def find_root(folder: Path) -> Path:
     """Return the top of the folder's git repository, or the folder itself if it is not in one.
 
     Raises:
-        InvalidInput: it is not a folder.
+        InvalidInput: it is not a folder, or git's settings place its files in another folder.
     """
     if not folder.is_dir():
         raise InvalidInput.of("--repository", f"{folder} is not a folder on this machine")
-    try:
-        return find_repository(str(folder)).resolve()
-    except UnusableSource:
-        return folder.resolve()
+    here = folder.resolve()
+    top = top_folder(here)
+    if top is None:
+        return here
+    if not _is_top_of(top, here):
+        problem = (
+            f"git's settings in {here} (core.worktree, or a .git file) lead out of it, to {top}. The entries "
+            f"would have been written there, so nothing was changed. If you mean that folder, name it."
+        )
+        raise InvalidInput.of("--repository", problem)
+    return top
+
+
+def _is_top_of(top: Path, here: Path) -> bool:
+    """Return whether both folders are in one repository, and not only because a setting says so."""
+    if git_folder(here) == top:
+        # It has no working tree.
+        return here.is_relative_to(top) or top.is_relative_to(here)
+    return git_folder(here) == git_folder(top)
 
 
 def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Plan:
@@ -87,7 +103,7 @@ def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Spac
     except (UnusableFile, OSError):
         # First, because the rest may fail for the same reason.
         revoke_key(key=key, actor=actor)
-        if plan.place.file.exists():
+        if plan.place.file.is_file():
             undo_connection(plan.tool, plan.place.repository, actor=actor)
         elif plan.key_file.is_file():
             store.forget(plan.place.file)
@@ -109,7 +125,9 @@ def undo_connection(tool: Tool, repository: Path, *, actor: str) -> dict[str, Ou
     if connection is None:
         raise NotFound(f"{root} is not connected to {tool.label}.")
     shared = _hand_over(connection, store.others_of(tool.name, file))
-    outcomes = {kept["path"]: undo_file(kept) for kept in connection["files"] if kept["path"] not in shared}
+    outcomes = {
+        kept["path"]: undo_file(kept, root) for kept in connection["files"] if kept["path"] not in shared
+    }
     key = ApiKey.objects.filter(pk=connection["key_id"]).first()
     if key is not None:
         revoke_key(key=key, actor=actor)

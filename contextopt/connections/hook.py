@@ -229,7 +229,7 @@ def changed_files(repository: str) -> tuple[dict[str, str], dict[str, str]]:
     after: dict[str, str] = {}
     for status, path in [each for each in named if not each[1].startswith(OWN_FILES)][:FILES_MAX]:
         old = None if status == b"A" else as_text(git(repository, "show", f"HEAD:{path}"))
-        now = None if status == b"D" else read_text(os.path.join(repository, path))
+        now = None if status == b"D" else read_text(repository, path)
         if (old is None) != (status == b"A") or (now is None) != (status == b"D"):
             continue
         if old is not None:
@@ -243,17 +243,23 @@ def git(repository: str, *arguments: str) -> bytes:
     import subprocess
 
     options = ["--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", repository]
+    # Variables such as GIT_DIR would lead to another repository.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        ran = subprocess.run(["git", *options, *arguments], capture_output=True, timeout=2, check=False)
+        ran = subprocess.run(
+            ["git", *options, *arguments], capture_output=True, timeout=2, check=False, env=kept
+        )
     except subprocess.TimeoutExpired:
         return b""
     return ran.stdout if ran.returncode == 0 else b""
 
 
-def read_text(path: str) -> str | None:
-    if not os.path.isfile(path) or os.path.islink(path) or os.path.getsize(path) > FILE_CHARS:
+def read_text(repository: str, name: str) -> str | None:
+    """Return a file's text. A link, or a file in a linked folder, is not read: it may lead out."""
+    path = os.path.join(repository, name)
+    if os.path.realpath(path) != path or not os.path.isfile(path) or os.path.getsize(path) > FILE_CHARS:
         return None
-    with open(path, "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         return as_text(file.read())
 
 

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from contextopt.connections.toolfiles import KeptFile, write_whole
+from contextopt.connections.realfiles import find_real, own_folder, write_whole
+from contextopt.connections.toolfiles import KeptFile
 
+# In the person's configuration.
+FOLDER = "contextopt/connections"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
@@ -26,14 +29,12 @@ class Connection(TypedDict):
     files: list[KeptFile]
 
 
-def connections_folder() -> Path:
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(config) / "contextopt" / "connections"
-
-
 def connection_file(tool: str, repository: Path) -> Path:
+    """Raises: LeadsOut."""
     digest = hashlib.sha256(str(repository).encode()).hexdigest()[:8]
-    return connections_folder() / f"{tool}-{plain_name(repository.name)}-{digest}.json"
+    name = f"{FOLDER}/{tool}-{plain_name(repository.name)}-{digest}.json"
+    config = own_folder(os.environ.get("XDG_CONFIG_HOME"), ".config")
+    return find_real(config, name, "the connection, and its key")
 
 
 def key_file(file: Path) -> Path:
@@ -65,7 +66,7 @@ def read_connection(file: Path) -> Connection | None:
 
 def others_of(tool: str, file: Path) -> Sequence[Path]:
     """Return the files of the tool's other connections."""
-    return sorted(each for each in connections_folder().glob(f"{tool}-*.json") if each != file)
+    return sorted(each for each in file.parent.glob(f"{tool}-*.json") if each != file)
 
 
 def forget(file: Path) -> None:

@@ -3,8 +3,6 @@
 import base64
 import difflib
 import hashlib
-import os
-import tempfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +10,17 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from contextopt.connections import jsontext
-from contextopt.errors import ContextoptError
+from contextopt.connections.realfiles import (
+    LeadsOut,
+    UnusableFile,
+    find_real,
+    read_whole,
+    remove_empty,
+    remove_file,
+    write_whole,
+)
 
 BOM = "\ufeff"
-
-
-class UnusableFile(ContextoptError):
-    """A tool's file cannot be changed safely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,13 @@ class KeptFile(TypedDict):
     folders: list[str]
 
 
-Outcome = Literal["restored", "deleted", "ours removed", "already gone", "changed, left"]
+Outcome = Literal["restored", "deleted", "ours removed", "already gone", "changed, left", "linked, left"]
+LEFT: frozenset[Outcome] = frozenset({"changed, left", "linked, left"})
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file's bytes before and after. `before` is None for a new file."""
+    """A file's bytes before and after, by its real path. `before` is None for a new file."""
 
     path: Path
     before: bytes | None
@@ -85,31 +88,34 @@ class Change:
         }
 
 
-def plan_json(path: Path, entries: Sequence[Entry], base: dict[str, Any] | None = None) -> Change:
-    """Plan to add entries to a JSON file. `base` holds members that a new file needs.
+def plan_json(
+    folder: Path, name: str, entries: Sequence[Entry], base: dict[str, Any] | None = None
+) -> Change:
+    """Plan to add entries to a JSON file of a folder. `base` holds members that a new file needs.
 
     Raises:
-        UnusableFile: it cannot be parsed, or has another value at an entry's place.
+        UnusableFile: it cannot be parsed, has another value at an entry's place, or is not in the folder.
     """
-    before = _read(path)
+    new = jsontext.set_members("{}\n", base or {})
+    path = find_real(folder, name, _with_all(new, entries))
+    before = read_whole(path)
     text, mark = _decode(path, before)
-    if not text.strip():
-        text = jsontext.set_members("{}\n", base or {})
     try:
-        for entry in entries:
-            text = _with(text, entry)
+        text = _with_all(text if text.strip() else new, entries)
     except jsontext.UnreadableJson as error:
         raise UnusableFile(f"{path} {error}. It was not changed.") from error
     return Change(path, before, (mark + text).encode(), tuple(entries))
 
 
-def plan_toml(path: Path, block: str, added: dict[str, Any]) -> Change:
-    """Plan to add a block of TOML to the end of a file. `added` is what the block adds.
+def plan_toml(folder: Path, name: str, block: str, added: dict[str, Any]) -> Change:
+    """Plan to add a block of TOML to the end of a file of a folder. `added` is what the block adds.
 
     Raises:
-        UnusableFile: it cannot be parsed, or the block would change or repeat something in it.
+        UnusableFile: it cannot be parsed, the block would change or repeat something in it, or it is not in
+            the folder.
     """
-    before = _read(path)
+    path = find_real(folder, name, block)
+    before = read_whole(path)
     text, mark = _decode(path, before)
     newline = "\r\n" if "\r\n" in text else "\n"
     block = block.replace("\n", newline)
@@ -136,16 +142,20 @@ def write_change(change: Change) -> None:
     Raises:
         UnusableFile: it has changed since it was planned.
     """
-    if _read(change.path) != change.before:
+    if read_whole(change.path) != change.before:
         raise UnusableFile(f"{change.path} has changed in the meantime. It was not written.")
-    change.path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(change.path, change.after)
 
 
-def undo_file(kept: KeptFile) -> Outcome:
+def undo_file(kept: KeptFile, repository: Path) -> Outcome:
     """Put a file back as it was. If it was changed since, remove only our part."""
     path = Path(kept["path"])
-    now = _read(path)
+    folder = repository if path.is_relative_to(repository) else path.parent
+    try:
+        path = find_real(folder, str(path.relative_to(folder)), "")
+    except LeadsOut:
+        return "linked, left"
+    now = read_whole(path)
     if now is None:
         return "already gone"
     before = None if kept["before"] is None else base64.b64decode(kept["before"])
@@ -159,31 +169,20 @@ def undo_file(kept: KeptFile) -> Outcome:
     return "ours removed"
 
 
-def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Replace a file in one step; a link's target is replaced. The mode stays unless one is given."""
-    target = path.resolve()
-    if mode is None:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def _restore(path: Path, before: bytes | None, folders: Sequence[str]) -> Outcome:
     if before is not None:
         write_whole(path, before)
         return "restored"
-    path.unlink()
+    remove_file(path)
     for folder in folders:
-        if not any(Path(folder).iterdir()):
-            Path(folder).rmdir()
+        remove_empty(Path(folder))
     return "deleted"
+
+
+def _with_all(text: str, entries: Sequence[Entry]) -> str:
+    for entry in entries:
+        text = _with(text, entry)
+    return text
 
 
 def _with(text: str, entry: Entry) -> str:
@@ -232,15 +231,6 @@ def _without_block(text: str, block: str) -> str | None:
     return None
 
 
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UnusableFile(f"{path} cannot be read: {error.strerror}.") from error
-
-
 def _decode(path: Path, content: bytes | None) -> tuple[str, str]:
     """Return the text, and the byte order mark if it begins with one."""
     try:
@@ -262,9 +252,3 @@ def _merge(old: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
         else:
             merged[name] = value
     return merged
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contextopt.connections.realfiles import own_folder
 from contextopt.connections.toolfiles import Change, Entry, plan_json, plan_toml
 
 HOOK = Path(__file__).with_name("hook.py")
@@ -44,9 +45,10 @@ def plan_claude(place: Place) -> list[Change]:
     """The server for the repository, and hooks in the settings that Claude Code keeps out of git."""
     server = {"type": "http", "url": place.mcp_url, "headersHelper": hook_command("headers", place.file)}
     return [
-        plan_json(place.repository / ".mcp.json", [Entry(("mcpServers", SERVER), server)]),
+        plan_json(place.repository, ".mcp.json", [Entry(("mcpServers", SERVER), server)]),
         plan_json(
-            place.repository / ".claude" / "settings.local.json",
+            place.repository,
+            ".claude/settings.local.json",
             [
                 _hook("UserPromptSubmit", "prompt", place.file),
                 _hook("Stop", "answer", place.file),
@@ -58,19 +60,18 @@ def plan_claude(place: Place) -> list[Change]:
 
 def plan_codex(place: Place) -> list[Change]:
     """The user's settings: they serve all repositories, so the hooks find theirs by the session's folder."""
-    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    hooks = home / "hooks.json"
+    home = own_folder(os.environ.get("CODEX_HOME"), ".codex")
     events = (("UserPromptSubmit", "prompt"), ("Stop", "answer"))
     server = {SERVER: {"url": place.mcp_url, "bearer_token_env_var": KEY_VARIABLE}}
-    if hooks.exists():
+    if (home / "hooks.json").exists():
         # Codex warns about hooks in both files.
         return [
-            plan_toml(home / "config.toml", _codex_block(place, []), {"mcp_servers": server}),
-            plan_json(hooks, [_hook(name, event, place.file.parent) for name, event in events]),
+            plan_toml(home, "config.toml", _codex_block(place, []), {"mcp_servers": server}),
+            plan_json(home, "hooks.json", [_hook(name, event, place.file.parent) for name, event in events]),
         ]
     added = {name: [{"hooks": [_command(hook_command(event, place.file.parent))]}] for name, event in events}
     block = _codex_block(place, [_codex_hook(name, event, place.file.parent) for name, event in events])
-    return [plan_toml(home / "config.toml", block, {"mcp_servers": server, "hooks": added})]
+    return [plan_toml(home, "config.toml", block, {"mcp_servers": server, "hooks": added})]
 
 
 def plan_cursor(place: Place) -> list[Change]:
@@ -80,10 +81,9 @@ def plan_cursor(place: Place) -> list[Change]:
         Entry(("hooks", name), {"command": hook_command(event, place.file)}, is_item=True)
         for name, event in (("sessionStart", "prompt"), ("afterAgentResponse", "answer"))
     ]
-    folder = place.repository / ".cursor"
     return [
-        plan_json(folder / "mcp.json", [Entry(("mcpServers", SERVER), server)]),
-        plan_json(folder / "hooks.json", hooks, base={"version": 1}),
+        plan_json(place.repository, ".cursor/mcp.json", [Entry(("mcpServers", SERVER), server)]),
+        plan_json(place.repository, ".cursor/hooks.json", hooks, base={"version": 1}),
     ]
 
 

@@ -1,5 +1,6 @@
 """`manage.py connect TOOL`"""
 
+import os
 import sys
 from collections.abc import Mapping
 from itertools import chain
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from django.core.management.base import CommandParser
 
 from contextopt.connections.connect import Plan, make_connection, plan_connection, undo_connection
+from contextopt.connections.toolfiles import LEFT
 from contextopt.connections.tools import KEY_VARIABLE, TOOLS, Tool
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
@@ -128,9 +130,10 @@ class Command(ReportingCommand):
             self.print_json({"target": tool.name, "undone": True, "files": outcomes})
         else:
             for path, outcome in outcomes.items():
-                self.stdout.write(f"{path}: {outcome}")
+                real = os.path.realpath(path)
+                self.stdout.write(f"{path}: {outcome}" + ("" if real == path else f". It leads to {real}"))
             self.stdout.write(f"{tool.label} is no longer connected. Its key is revoked.")
-        return REJECTED if "changed, left" in outcomes.values() else DONE
+        return DONE if LEFT.isdisjoint(outcomes.values()) else REJECTED
 
 
 def check_url(text: str) -> str:

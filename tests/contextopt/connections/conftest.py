@@ -1,7 +1,12 @@
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.management import call_command
+
+from contextopt.models import Team
 
 
 @pytest.fixture
@@ -20,6 +25,11 @@ def repository(tmp_path: Path, home: Path) -> Path:
     return make_repository(tmp_path / "My Shop")
 
 
+@pytest.fixture
+def team(db: None) -> Team:
+    return Team.objects.ensure_default()
+
+
 def make_repository(folder: Path) -> Path:
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
@@ -33,3 +43,28 @@ def make_repository(folder: Path) -> Path:
 def git(folder: Path, *arguments: str) -> None:
     who = ["-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+
+
+def connect(tool: str, repository: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    capsys.readouterr()
+    try:
+        call_command("connect", tool, "--repository", str(repository), "--json", *options)
+    except SystemExit as ended:
+        assert ended.code == 1  # noqa: PT017  (a command's own exit code)
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def snapshot(*folders: Path) -> dict[str, bytes]:
+    """Return every file below the folders with its bytes, git's own left out."""
+    return {
+        str(path): path.read_bytes()
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".git/" not in f"{path}/"
+    }
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

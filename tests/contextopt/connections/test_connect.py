@@ -2,48 +2,22 @@ import json
 import stat
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from contextopt.connections.store import connection_file, connections_folder, key_file
+from contextopt.connections.connect import make_connection, plan_connection
+from contextopt.connections.realfiles import UnusableFile
+from contextopt.connections.store import connection_file
+from contextopt.connections.tools import TOOLS
 from contextopt.models import ApiKey, AuditEvent, Record, Space, Team
-from tests.contextopt.connections.conftest import make_repository
+from tests.contextopt.connections.conftest import connect, make_repository, snapshot, write
 
 pytestmark = pytest.mark.django_db
-TOOLS = ("claude", "codex", "cursor")
-
-
-@pytest.fixture
-def team(db: None) -> Team:
-    return Team.objects.ensure_default()
-
-
-def connect(tool: str, repository: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
-    capsys.readouterr()
-    try:
-        call_command("connect", tool, "--repository", str(repository), "--json", *options)
-    except SystemExit as ended:
-        assert ended.code == 1  # noqa: PT017  (a command's own exit code)
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
-
-
-def snapshot(*folders: Path) -> dict[str, bytes]:
-    """Return every file below the folders with its bytes, git's own left out."""
-    return {
-        str(path): path.read_bytes()
-        for folder in folders
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and ".git/" not in f"{path}/"
-    }
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
 
 
 def fill_files(home: Path, repository: Path) -> None:
@@ -61,7 +35,7 @@ def fill_files(home: Path, repository: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", list(TOOLS))
 @pytest.mark.parametrize("is_filled", [False, True])
 def test_undo_restores_every_byte(
     tool: str,
@@ -79,12 +53,12 @@ def test_undo_restores_every_byte(
     undone = connect(tool, repository, capsys, "--undo")
     assert set(undone["files"].values()) == {"restored" if is_filled else "deleted"}
     assert snapshot(home, repository) == before
-    assert not connections_folder().exists()
+    assert not connection_file(tool, repository).parent.exists()
     assert not (repository / ".claude").exists() or is_filled
     assert ApiKey.objects.get().revoked_at is not None
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", list(TOOLS))
 def test_everything_else_stays_in_the_files(
     tool: str, home: Path, repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +75,7 @@ def test_everything_else_stays_in_the_files(
             assert (comment in old) == (comment in now)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", list(TOOLS))
 def test_undo_after_other_changes_removes_ours_alone(
     tool: str, home: Path, repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,7 +177,7 @@ def test_cursor_gets_its_server_and_hooks(
     assert all(set(hook) == {"command"} for groups in hooks["hooks"].values() for hook in groups)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", list(TOOLS))
 def test_the_secret_is_in_its_own_file_alone(
     tool: str, home: Path, repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,20 +334,34 @@ def test_connecting_twice_and_undoing_nothing(
 
 @pytest.mark.parametrize(
     ("unwritable", "words"),
-    [("key", "Is a directory"), ("connection", "No such file"), ("settings", "File exists")],
+    [
+        ("key", "Is a directory"),
+        ("connection", "File too large"),
+        ("settings", "has changed in the meantime"),
+    ],
 )
 def test_a_failing_write_takes_everything_back(
     home: Path, repository: Path, team: Team, unwritable: str, words: str
 ) -> None:
-    file = connection_file("claude", repository)
-    file.parent.mkdir(parents=True)
+    plan = plan_connection(tool=TOOLS["claude"], repository=repository, url="http://127.0.0.1", space="")
     if unwritable == "key":
-        key_file(file).mkdir()
-    else:
-        link = file if unwritable == "connection" else repository / ".claude"
-        link.symlink_to("/nowhere/file")
+        plan.key_file.mkdir(parents=True)
+    elif unwritable == "settings":
+        write(repository / ".claude/settings.local.json", "{}")
     before = snapshot(home, repository)
-    with pytest.raises(CommandError, match=words):
-        call_command("connect", "claude", "--repository", str(repository), "--yes")
+    size = 100 if unwritable == "connection" else RLIM_INFINITY
+    with largest_file(size), pytest.raises(UnusableFile, match=words):
+        make_connection(plan, team=team, actor="test")
     assert snapshot(home, repository) == before
     assert ApiKey.objects.get().revoked_at is not None
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let no file grow beyond so many bytes, as on a full disk."""
+    soft, hard = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, (soft, hard))

@@ -8,16 +8,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from django.core.management import call_command
 from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.connections.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts
+from contextopt.connections.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts, read_text
 from contextopt.models import ApiKey, Assembly, Kind, Record, Space, Team
 from memory.models import Memory
 from tests import factories
-from tests.contextopt.connections.conftest import git
+from tests.contextopt.connections.conftest import git, make_repository
 
 CLOSED = "http://127.0.0.1:9"
 type Run = Callable[..., Any]
@@ -27,6 +28,8 @@ type Run = Callable[..., Any]
 def run(live_server: LiveServer, home: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Connect the repository, and run the command of one of the tool's hooks."""
     Team.objects.ensure_default()
+    # The first request loads all pages, which takes longer than a hook waits.
+    httpx2.get(f"{live_server.url}/healthz", timeout=60, verify=False)
 
     def connect(tool: str, url: str = live_server.url) -> dict[str, str]:
         call_command("connect", tool, "--repository", str(repository), "--url", url, "--yes", "--json")
@@ -170,6 +173,21 @@ def test_changed_files(repository: Path) -> None:
     before, after = changed_files(str(repository))
     assert before == {"gone": "text\n", "kept": "text\n"}
     assert after == {"kept": "changed\n", "staged": "new\n", "untracked": "new\n"}
+
+
+def test_changed_files_are_those_of_the_repository_alone(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the environment nor a linked folder leads the hook to other files."""
+    other = make_repository(tmp_path / "other")
+    (other / "secret").write_text("secret\n")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    (repository / "linked").symlink_to(other)
+    (repository / "own").write_text("own\n")
+    assert changed_files(str(repository)) == ({}, {"own": "own\n"})
+    assert read_text(str(repository), "linked/secret") is None
+    assert read_text(str(repository), "own") == "own\n"
 
 
 def test_cursor_gets_a_context_for_the_session(run: Run, repository: Path) -> None:
