@@ -8,7 +8,7 @@ from django.db.models import Q
 
 class Migration(migrations.Migration):
     dependencies: ClassVar = [
-        ("contextopt", "0058_audit_erasure"),
+        ("contextopt", "0062_audit_erasure"),
         ("memory", "0001_squashed_0011_evidence_shown"),
     ]
 

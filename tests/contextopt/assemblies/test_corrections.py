@@ -36,7 +36,7 @@ from tests.factories import (
     make_task,
 )
 
-UPGRADE = import_module("contextopt.migrations.0059_true_savings")
+UPGRADE = import_module("contextopt.migrations.0061_true_savings")
 TOKENIZER = get_tokenizer("cl100k_base")
 FILES = {"cart.py": "price_7 = 7\n> quoted\n" * 30}
 pytestmark = pytest.mark.django_db

@@ -162,7 +162,7 @@ def test_an_upgrade_reads_the_outcomes_of_earlier_tasks(complete, team: Team, st
     assert [each for _, each in now] == [True, None, False, None, False, None, False, None, None]
     StrategyUse.objects.update(succeeded=None)
     with connection.cursor() as cursor:
-        cursor.execute(import_module("memory.migrations.0012_strategy_outcomes").FILL)
+        cursor.execute(import_module("memory.migrations.0013_strategy_outcomes").FILL)
     assert list(uses.all()) == now
 
 

@@ -13,6 +13,6 @@ ON CONFLICT DO NOTHING;
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("dashboard", "0015_unread_handoffs"), ("contextopt", "0059_true_savings")]
+    dependencies: ClassVar = [("dashboard", "0017_abandoned_prompts"), ("contextopt", "0061_true_savings")]
 
     operations: ClassVar = [migrations.RunSQL(MARK_STALE, migrations.RunSQL.noop)]

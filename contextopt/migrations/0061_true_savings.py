@@ -256,6 +256,6 @@ def forwards(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0058_unread_handoffs")]
+    dependencies: ClassVar = [("contextopt", "0060_abandoned_prompts")]
 
     operations: ClassVar = [migrations.RunPython(forwards, migrations.RunPython.noop)]

@@ -26,6 +26,6 @@ CREATE OR REPLACE TRIGGER contextopt_audit_immutable
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0057_long_runs")]
+    dependencies: ClassVar = [("contextopt", "0061_true_savings")]
 
     operations: ClassVar = [migrations.RunSQL(FORWARDS, BACKWARDS)]

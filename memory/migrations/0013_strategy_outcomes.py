@@ -17,7 +17,7 @@ UPDATE memory_strategyuse u
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("memory", "0011_evidence_shown"), ("contextopt", "0057_long_runs")]
+    dependencies: ClassVar = [("memory", "0012_memory_purges"), ("contextopt", "0062_audit_erasure")]
 
     operations: ClassVar = [
         migrations.AddField(
