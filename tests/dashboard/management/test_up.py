@@ -31,6 +31,7 @@ from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
 from dashboard.management.commands.up import (
     CONNECTIONS,
+    GATEWAY_DISTANCE,
     HEADERS_MS,
     Announcer,
     connection_options,
@@ -169,12 +170,7 @@ class Up:
 
 
 def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -> None:
-    port = free_port()
-    with socket.socket() as other:
-        # If it is in use already, that is just as well.
-        with contextlib.suppress(OSError):
-            other.bind(("127.0.0.1", port + 10))
-            other.listen()
+    with another_gateway() as port:
         up = start(port)
         up.await_address()
     assert is_healthy(up.port)
@@ -221,11 +217,25 @@ def test_serves_recovers_and_stops(checkout: Path, start: Callable[[int], Up]) -
     assert not any(line.startswith("Traceback") for line in own)
 
 
+@contextlib.contextmanager
+def another_gateway() -> Iterator[int]:
+    """Yield a free port whose gateway's usual port is in use."""
+    while True:
+        port = free_port()
+        try:
+            other = socket.create_server(("127.0.0.1", port + GATEWAY_DISTANCE))
+        except OSError:
+            continue
+        with other:
+            yield port
+        return
+
+
 def _check_gateway(up: Up) -> None:
     """Check that the gateway avoids the port of another one, and that the start and the page name its own."""
     assert wait_for(lambda: "The gateway is " in up.printed())
     [port] = map(int, re.findall(r"The gateway is at http://127\.0\.0\.1:(\d+)", up.printed()))
-    assert up.port + 10 < port < up.port + 60
+    assert up.port + GATEWAY_DISTANCE < port < up.port + GATEWAY_DISTANCE + 50
     assert wait_for(lambda: answers(port)), up.printed()
     assert f"The gateway is at <code>http://127.0.0.1:{port}</code>" in read_as_admin(up, "/connect/")
 
@@ -381,7 +391,7 @@ def test_a_port_that_nobody_chose_follows_the_web_servers(
 ) -> None:
     settings.LLM_BASE_URL, settings.ANTHROPIC_BASE_URL = upstream, ""
     monkeypatch.delenv("GATEWAY_PORT")
-    line = settle_gateway(taken_port - 10)
+    line = settle_gateway(taken_port - GATEWAY_DISTANCE)
     assert taken_port < settings.GATEWAY_PORT < taken_port + 50
     assert os.environ["GATEWAY_PORT"] == str(settings.GATEWAY_PORT)
     assert line.startswith(f"The gateway is at http://127.0.0.1:{settings.GATEWAY_PORT}")
