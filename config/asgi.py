@@ -39,7 +39,7 @@ def with_slow_refusals(send: Send) -> Send:
 
     async def sending(message: Mapping[str, Any]) -> None:
         if message["type"] == "http.response.start" and message["status"] == 429:
-            names = {name.lower() for name, _ in message["headers"]}
+            names = {name.lower() for name, _ in message.get("headers", ())}
             if b"ratelimit-limit" not in names:
                 await asyncio.sleep(REFUSAL_SECONDS)
         await send(message)
