@@ -9,6 +9,8 @@
   const LEGEND_SPARE_PX = 20;
   const SMALL_PRINT_PX = 10;
   const TAP_MS = 400;
+  // The narrowest of A4 and Letter, without margins and a card's padding.
+  const PAPER_PX = 640;
   // Where the pointer is a finger, dragging scrolls the page.
   const isTouch = matchMedia("(pointer: coarse)");
   const VARIABLE = /^var\((--[\w-]+)\)$/;
@@ -166,6 +168,14 @@
     Plotly.react(plot, figure.data, figure.layout, CONFIG);
     if (isNew) connect(plot);
   }
+
+  // Paper has a width of its own, which no event tells.
+  matchMedia("print").addEventListener("change", ({ matches }) => {
+    for (const plot of document.querySelectorAll(".js-plotly-plot")) {
+      const width = matches ? Math.min(plot.clientWidth, PAPER_PX) : null;
+      if (plot.checkVisibility()) Plotly.relayout(plot, { width, autosize: !matches });
+    }
+  });
 
   let drawings = 0;
 
