@@ -31,7 +31,7 @@ def space(team: Team) -> Space:
 
 
 def rows_of(day: datetime) -> re.Pattern[str]:
-    return re.compile(rf"/assemblies/\?start={day.date()}T00%3A00%3A00Z&end=.*&sort=slowest")
+    return re.compile(rf"/assemblies/\?kind=space&start={day.date()}T00%3A00%3A00Z&end=.*&sort=slowest")
 
 
 def test_a_legend_leaves_room_for_the_bars_on_a_phone(team: Team, open_page: Callable[..., Page]) -> None:
