@@ -200,5 +200,5 @@ def test_as_many_queries_for_twenty_findings_as_for_two(api, path, task, django_
         api.get(path)
         with django_assert_num_queries(3):  # key, task, findings
             api.get(f"{path}/findings")
-        with django_assert_num_queries(5):  # key, task, findings, compressions, settings
+        with django_assert_num_queries(6):  # key, task, findings, compressions, settings, account
             api.get(f"{path}/status")
