@@ -4,10 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from django.apps import apps
+from django.contrib import admin
 from django.db.models import CASCADE, DB_CASCADE, Model
 
-from contextopt.adminsite.menu import GROUPS
 from contextopt.engine.wording import plural
 from contextopt.models import ApiKey, Space
 
@@ -26,9 +25,10 @@ def count_owned(rows: Sequence[Model]) -> dict[str, int]:
         return {}
     counts = {str(rows[0]._meta.verbose_name_plural): len(rows)}
     keys = [row.pk for row in rows]
-    shown = {apps.get_model(label) for group in GROUPS for label, _ in group.tables}
+    # The admin site is our own: see contextopt/adminsite/site.py.
+    site: Any = admin.site
     for model, path in _owned_tables(type(rows[0])):
-        if model in shown:
+        if site.is_in_menu(model):
             number = model._base_manager.filter(**{f"{path}__in": keys}).count()
             name = str(model._meta.verbose_name_plural)
             counts |= {name: number} if number else {}

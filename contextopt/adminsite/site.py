@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from django.db.models import Model
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -10,7 +11,7 @@ from django.utils.csp import CSP
 from django.views.decorators.csp import csp_override
 from unfold.sites import UnfoldAdminSite
 
-from contextopt.adminsite.menu import SHOWS_INTERNAL, shown_groups
+from contextopt.adminsite.menu import GROUPS, SHOWS_INTERNAL, shown_groups
 
 # Unfold evaluates expressions in attributes and uses inline styles. Nothing outside the admin may.
 ADMIN_POLICY: dict[str, list[str]] = {
@@ -43,6 +44,10 @@ class ContextoptAdminSite(UnfoldAdminSite):  # type: ignore[misc]
         context = {"shows_internal": request.session.get(SHOWS_INTERNAL), **(extra_context or {})}
         page: TemplateResponse = super().index(request, context)
         return page
+
+    def is_in_menu(self, model: type[Model]) -> bool:
+        """Return whether administrators know the table; the product maintains the others itself."""
+        return any(label == model._meta.label_lower for group in GROUPS for label, _ in group.tables)
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[dict[str, Any]]:
         """Return the tables by capability in place of Django's apps; one app's page shows all of its own."""
