@@ -29,12 +29,15 @@ def cut_history(prompt: Prompt, limit: int, count: Callable[[str], int], held: i
 
 
 def latest_cut(prompt: Prompt) -> int:
-    """Return the latest turn that the history can begin with. The calls whose results the last turn brings
-    have to stay.
+    """Return the latest turn that the history can begin with.
+
+    The calls whose results the last turn brings have to stay, and results without a call, which the provider
+    may have stored.
     """
     last = prompt.turns[-1].item
     needed = [one.call for one in prompt.answered if one.item >= last and one.call is not None]
-    first = min([last, *needed])
+    stored = [one.item for one in prompt.answered if one.call is None]
+    first = min([last, *needed, *stored])
     return max((number for number, turn in enumerate(prompt.turns) if turn.item <= first), default=0)
 
 

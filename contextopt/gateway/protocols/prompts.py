@@ -125,15 +125,15 @@ class Prompt:
     def answered(self) -> tuple[Answered, ...]:
         """The results of tools, each with the latest call of its name before it.
 
-        A call without a name may be that of any result whose name is unknown.
+        A call without a name may be that of any result whose name is unknown, unless the provider may have
+        stored that one's.
         """
         latest: dict[str, int] = {}
         found = []
         for number, item in enumerate(self.items):
             latest |= dict.fromkeys(item.calls, number)
-            found += [
-                Answered(result, number, latest.get(result.call, latest.get(""))) for result in item.results
-            ]
+            unnamed = None if self.continues else latest.get("")
+            found += [Answered(result, number, latest.get(result.call, unnamed)) for result in item.results]
         return tuple(found)
 
     @cached_property

@@ -106,10 +106,10 @@ def test_the_last_results_keep_their_calls() -> None:
 def test_results_of_stored_calls_stay() -> None:
     """With `previous_response_id` the provider has the call."""
     output = {"type": "function_call_output", "call_id": "c", "output": "word " * 50}
-    said = [{"role": "user", "content": "one two"}, output, {"role": "user", "content": "last"}]
+    said = [{"role": "user", "content": text} for text in ("old", "one two", "last")]
+    said.insert(2, output)
     left, _ = cut("responses", {"input": said, "previous_response_id": "r"}, 10)
-    assert left == said[2:]
-    assert cut("responses", {"input": [output, *said[:1]]}, 10)[0] == [output, said[0]]
+    assert left == said[1:]
 
 
 @dataclass
@@ -127,6 +127,7 @@ class Story:
 
     def __post_init__(self) -> None:
         self.alike = self.draw(st.booleans())
+        self.continues = self.protocol == "responses" and self.draw(st.booleans())
 
     def text(self) -> str:
         return " ".join(self.draw(st.lists(st.sampled_from(["word", "Ærø", '"', "\\"]), max_size=12)))
@@ -175,27 +176,29 @@ class Story:
         self._bring(results)
 
     def _responses(self, numbers: list[int]) -> None:
-        kind = self.draw(st.sampled_from(["function_call", "custom_tool_call", "local_shell_call", "mcp"]))
-        results = []
-        for one in numbers:
-            name = self.id_of(one)
-            if kind == "mcp":
-                self.said.append({"type": "mcp_approval_request", "id": name, "arguments": f"call#{one};"})
-                results.append(
-                    {
-                        "type": "mcp_approval_response",
-                        "approval_request_id": name,
-                        "approve": True,
-                        "reason": f"result#{one};",
-                    }
-                )
-                continue
-            # The id of a shell's call is the only name that its output repeats.
-            named = {"id": name} if kind == "local_shell_call" else {"id": f"fc_{one}", "call_id": name}
-            self.said.append({"type": kind, **named, "arguments": f"call#{one};"})
-            answered = {"id": name} if kind == "local_shell_call" else {"call_id": name}
-            results.append({"type": f"{kind}_output", **answered, "output": self._result(one)})
-        self._bring(results)
+        kinds = ["function_call", "custom_tool_call", "local_shell_call", "mcp"]
+        kind = self.draw(st.sampled_from([*kinds, "stored" if self.continues else "reference"]))
+        self._bring([self._answer_of(kind, one) for one in numbers])
+
+    def _answer_of(self, kind: str, number: int) -> dict[str, Any]:
+        """Write a call down, and return its result."""
+        name, text = self.id_of(number), self._result(number)
+        given = {"arguments": f"call#{number};"}
+        match kind:
+            case "mcp":
+                self.said.append({"type": "mcp_approval_request", "id": name, **given})
+                return {"type": "mcp_approval_response", "approval_request_id": name, "reason": text}
+            case "local_shell_call":
+                # The call's id is the only name that the output repeats.
+                self.said.append({"type": kind, "id": name, **given})
+                return {"type": "local_shell_call_output", "id": name, "output": text}
+            case "reference":
+                self.said.append({"type": "item_reference", "id": given["arguments"]})
+                return {"type": "function_call_output", "call_id": f"r{number}", "output": text}
+            case "stored":
+                return {"type": "function_call_output", "call_id": f"s{number}", "output": text}
+        self.said.append({"type": kind, "id": f"fc_{number}", "call_id": name, **given})
+        return {"type": f"{kind}_output", "call_id": name, "output": text}
 
     def _messages(self, numbers: list[int]) -> None:
         prefix = self.draw(st.sampled_from(["", "server_", "mcp_"]))
@@ -230,14 +233,15 @@ class Story:
 
 
 @st.composite
-def stories(draw: Any, protocol: str) -> list[Any]:
+def stories(draw: Any, protocol: str) -> dict[str, Any]:
     story = Story(protocol, draw)
     steps: list[Callable[[], None]] = [story.ask, story.use_tools, story.use_tools, story.disturb]
     for step in draw(st.lists(st.sampled_from(range(len(steps))), max_size=10)):
         steps[step]()
     if draw(st.booleans()):
         story.ask()
-    return story.said
+    continued = {"previous_response_id": "r"} if story.continues else {}
+    return {LISTS[protocol]: story.said, **continued}
 
 
 def used(said: Any) -> dict[str, set[str]]:
@@ -250,14 +254,15 @@ def used(said: Any) -> dict[str, set[str]]:
 @pytest.mark.parametrize("protocol", LISTS)
 @given(data=st.data())
 def test_a_call_and_its_result_are_never_parted(protocol: str, data: st.DataObject) -> None:
-    said = data.draw(stories(protocol))
-    prompt = READERS[protocol](json.dumps({LISTS[protocol]: said}).encode())
+    request = data.draw(stories(protocol))
+    said, prompt = request[LISTS[protocol]], READERS[protocol](json.dumps(request).encode())
     if not prompt.turns:
         return
     limit, held = data.draw(st.integers(0, 60)), data.draw(st.integers(0, len(prompt.turns) - 1))
-    left, turn = cut(protocol, {LISTS[protocol]: said}, limit, held)
-    found = used(left)
-    assert found["call"] == found["result"]
+    left, turn = cut(protocol, request, limit, held)
+    found, before = used(left), used(said)
+    stored = before["result"] - before["call"]
+    assert found["result"] == found["call"] | stored
     is_kept_whole(prompt, said, left)
     assert turn == latest_cut(prompt) or left_of(prompt, turn) <= limit
 
