@@ -150,6 +150,13 @@ class Foreseen:
     cut_turn: int = 0
 
 
+def settled(prompt: Prompt, plan: Plan | None) -> Composed | None:
+    """Return what a prompt gets if no context has to be decided for it, or None for a new question."""
+    if plan is not None and plan.is_for(prompt):
+        return Composed(plan)
+    return Composed(reason=Reason.TOOL_RESULTS) if prompt.ends_in_tool_results else None
+
+
 def compose(task: PromptTask, deadline: float) -> Composed:
     """Decide on a new context for a new question, and on where the history begins.
 
@@ -171,10 +178,8 @@ def compose(task: PromptTask, deadline: float) -> Composed:
 
 def _compose(task: PromptTask) -> tuple[Composed, DecidedContext | None]:
     """Return what the prompt gets, and the decision if a new one was needed."""
-    if task.is_repeat:
-        return Composed(plan=task.plan), None
-    if task.prompt.ends_in_tool_results:
-        return Composed(reason=Reason.TOOL_RESULTS), None
+    if (composed := settled(task.prompt, task.plan)) is not None:
+        return composed, None
     try:
         decision = task.decide()
     except BudgetExceeded:

@@ -15,7 +15,7 @@ from django.utils.crypto import salted_hmac
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.models import GatewayRequest, GatewayRequestQuerySet, Mode
+from contextopt.gateway.models import GatewayRequest, Mode
 from contextopt.gateway.protocols.history import latest_cut
 from contextopt.gateway.protocols.prompts import Prompt, Turn
 
@@ -168,19 +168,34 @@ def held_cut(prompt: Prompt, cut: BlockPlace | None) -> int:
     return 0 if cut is None or cut.find(prompt) is None else min(cut.turn, latest_cut(prompt))
 
 
-def load_plan(
-    admission: Admission, conversation: Conversation, place: BlockPlace | None = None
+class Recalled(NamedTuple):
+    """What the log knows of a conversation: its latest plan, and where its history was cut last."""
+
+    plan: Plan | None
+    cut: BlockPlace | None
+
+
+def recall(admission: Admission, conversation: Conversation, question: BlockPlace | None = None) -> Recalled:
+    """Read a conversation from the log. With a `question`, the plan is the latest of those for it."""
+    rows = GatewayRequest.objects.filter(
+        team=admission.key.team_id, conversation=conversation.name, mode=conversation.mode
+    ).newest_first()
+    names = ("assembly_id", "turn", "question_hash", "cut_turn", "cut_hash")
+    places: dict[int, BlockPlace] = {}
+    cut = None
+    for assembly_id, turn, digest, cut_turn, cut_hash in rows.values_list(*names)[:ROWS_READ]:
+        if assembly_id is not None and turn is not None:
+            # A block's place is that of the latest prompt that had it.
+            places.setdefault(assembly_id, BlockPlace(turn, digest))
+        if cut is None and cut_turn is not None:
+            cut = BlockPlace(cut_turn, cut_hash)
+    return Recalled(_load_plan(admission, places, question), cut)
+
+
+def _load_plan(
+    admission: Admission, places: Mapping[int, BlockPlace], question: BlockPlace | None
 ) -> Plan | None:
-    """Read a conversation's latest plan from the log, or that of the question at `place`."""
-    # A block's place is that of the latest prompt that had it.
-    latest = _logged(admission, conversation).filter(assembly__isnull=False, turn__isnull=False)
-    rows = (
-        GatewayRequest.objects.filter(pk__in=latest.newest_first().values("pk")[:ROWS_READ])
-        .order_by("-assembly_id", "-created_at", "-id").distinct("assembly_id")
-        .values_list("assembly_id", "turn", "question_hash")
-    )  # fmt: skip
-    places = {one: BlockPlace(turn or 0, digest) for one, turn, digest in rows}
-    wanted = [one for one, its_place in places.items() if place in {None, its_place}]
+    wanted = [one for one, place in places.items() if question in {None, place}]
     payload = (
         AssemblyPayload.objects.select_related("assembly").filter(assembly__in=wanted)
         .order_by("-assembly").first()
@@ -196,24 +211,6 @@ def load_plan(
         blocks={one: places[one] for one in ids},
         tokens=row.tokens_after,
         carries_on=admission.policy.placement in {APPEND, AUTO},
-    )
-
-
-def load_state(admission: Admission, conversation: Conversation) -> tuple[Plan | None, BlockPlace | None]:
-    """Read a conversation's latest plan from the log, and where its history was cut last, if its space sets a
-    limit.
-    """
-    plan = load_plan(admission, conversation)
-    if admission.policy.history_tokens is None:
-        return plan, None
-    rows = _logged(admission, conversation).filter(cut_turn__isnull=False).newest_first()
-    found = rows.values_list("cut_turn", "cut_hash").first()
-    return plan, BlockPlace(found[0] or 0, found[1]) if found else None
-
-
-def _logged(admission: Admission, conversation: Conversation) -> GatewayRequestQuerySet:
-    return GatewayRequest.objects.filter(
-        team=admission.key.team_id, conversation=conversation.name, mode=conversation.mode
     )
 
 

@@ -6,27 +6,27 @@ conversation has already; one that cannot be read goes on unchanged.
 
 import asyncio
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
 
 from contextopt.assemblies.log import draw_ids
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.contexts import Composed, PromptTask, compose, log_composed, warm_up
+from contextopt.gateway.contexts import Composed, PromptTask, compose, log_composed, settled, warm_up
 from contextopt.gateway.conversations import (
     BlockTexts,
     Conversation,
     Conversations,
     Plan,
     held_cut,
-    load_plan,
-    load_state,
     load_texts,
     mode_of,
     name_conversation,
     place_at,
     place_of,
+    recall,
 )
 from contextopt.gateway.deciders import DECIDERS, Decider, Deciders
 from contextopt.gateway.exchanges import Exchange
@@ -63,7 +63,9 @@ class Preparation:
     deciders: Deciders
     conversations: Conversations = field(default_factory=Conversations)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-database"))
-    # Separate from `_pool`, whose thread may wait for the database.
+    # For prompts that get no new context because too many wait for one.
+    _late: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-late"))
+    # Separate from those two, whose threads may wait for the database.
     _readers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "gateway-reading"))
     _texts: BlockTexts = field(default_factory=BlockTexts)
     _ids: list[int] = field(default_factory=list)
@@ -166,62 +168,42 @@ class Preparation:
         self, exchange: Exchange, prompt: Prompt, conversation: Conversation, known: Known, deadline: float
     ) -> None:
         """Find the blocks of the prompt's conversation, and have a context decided for a new question."""
-        known.plan = await self._recall(exchange.admission, prompt, conversation)
-        decided, read = await asyncio.gather(
-            self._compose(exchange.admission, prompt, conversation, known, deadline),
-            self._read_texts(exchange.admission, prompt, known),
-            return_exceptions=True,
-        )
-        if decided is not None:
-            raise decided
-        if read is not None and not isinstance(read, DATABASE_UNREACHABLE):
-            raise read
+        admission = exchange.admission
+        is_in_time = self._is_in_time(deadline)
+        self._composing += is_in_time
+        try:
+            pool = self._pool if is_in_time else self._late
+            known.plan = await _recall(pool, admission, prompt, conversation)
+            if admission.policy.history_tokens is None:
+                known.composed = settled(prompt, known.plan)
+            work = [self._read_texts(pool, admission, prompt, known)]
+            if known.composed is None and is_in_time:
+                work.append(self._compose(admission, prompt, conversation, known, deadline))
+            for error in await asyncio.gather(*work, return_exceptions=True):
+                if error is not None:
+                    raise error
+        finally:
+            self._composing -= is_in_time
 
-    async def _recall(self, admission: Admission, prompt: Prompt, conversation: Conversation) -> Plan | None:
-        """Return the plan that the prompt goes on with, from the log if it is not remembered."""
-        if conversation.logged is not None and not await asyncio.shield(conversation.logged):
-            # The latest context was lost, so only the log knows the conversation.
-            conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
-        if conversation.needs_log(prompt):
-            plan, cut = await in_thread(self._pool, load_state, admission, conversation)
-            conversation.plan = conversation.plan or plan
-            conversation.cut = conversation.cut or cut
-        conversation.is_loaded = True
-        plan = conversation.plan
-        if plan is not None and prompt.ends_in_tool_results and not plan.is_for(prompt):
-            # The user went back to an earlier question, or the question has no context.
-            earlier = await in_thread(self._pool, load_plan, admission, conversation, place_of(prompt))
-            return earlier or plan
-        return plan
-
-    async def _read_texts(self, admission: Admission, prompt: Prompt, known: Known) -> None:
+    async def _read_texts(self, pool: Executor, admission: Admission, prompt: Prompt, known: Known) -> None:
         """Read the blocks' texts from the log: a record in them may have been purged since they were sent."""
         ids = known.plan.standing(prompt) if known.plan else {}
         known.texts = self._texts.find(ids)
         if ids:
-            known.texts = await in_thread(self._pool, load_texts, admission.key.team_id, ids)
+            with suppress(*DATABASE_UNREACHABLE):
+                known.texts = await in_thread(pool, load_texts, admission.key.team_id, ids)
 
     async def _compose(
         self, admission: Admission, prompt: Prompt, conversation: Conversation, known: Known, deadline: float
     ) -> None:
-        """Have a context decided, unless the question has one or the turn ends in tool results."""
-        is_repeat = known.plan is not None and known.plan.is_for(prompt)
-        is_settled = is_repeat or prompt.ends_in_tool_results
-        if is_settled and admission.policy.history_tokens is None:
-            known.composed = Composed(known.plan) if is_repeat else Composed(reason=Reason.TOOL_RESULTS)
-        elif self._is_in_time(deadline):
-            self._composing += 1
-            try:
-                drawn_id = None if is_settled else self._take_id() or await self._draw_one()
-                task = PromptTask(
-                    admission, prompt, conversation.name, known.plan, conversation.cut, drawn_id
-                )
-                decider = self.deciders.least_busy()
-                work = decider.submit(compose, task, deadline)
-                work.add_done_callback(self._learn)
-                known.composed, known.decider = await asyncio.wrap_future(work), decider
-            finally:
-                self._composing -= 1
+        """Have a context decided if the question is new, and the history cut if the space sets a limit."""
+        is_new = settled(prompt, known.plan) is None
+        drawn_id = (self._take_id() or await self._draw_one()) if is_new else None
+        task = PromptTask(admission, prompt, conversation.name, known.plan, conversation.cut, drawn_id)
+        decider = self.deciders.least_busy()
+        work = decider.submit(compose, task, deadline)
+        work.add_done_callback(self._learn)
+        known.composed, known.decider = await asyncio.wrap_future(work), decider
 
     def _is_in_time(self, deadline: float) -> bool:
         """Tell whether another context can be expected in time. If not, waiting would only delay this prompt
@@ -285,3 +267,23 @@ class Preparation:
         if not self._ids:
             self._ids += await in_thread(self._pool, draw_ids, IDS_DRAWN)
         return self._ids.pop(0)
+
+
+async def _recall(
+    pool: Executor, admission: Admission, prompt: Prompt, conversation: Conversation
+) -> Plan | None:
+    """Return the plan that the prompt goes on with, from the log if it is not remembered."""
+    if conversation.logged is not None and not await asyncio.shield(conversation.logged):
+        # The latest context was lost, so only the log knows the conversation.
+        conversation.plan, conversation.is_loaded, conversation.logged = None, False, None
+    if conversation.needs_log(prompt):
+        found = await in_thread(pool, recall, admission, conversation)
+        conversation.plan = conversation.plan or found.plan
+        conversation.cut = conversation.cut or found.cut
+    conversation.is_loaded = True
+    plan = conversation.plan
+    if plan is not None and prompt.ends_in_tool_results and not plan.is_for(prompt):
+        # The user went back to an earlier question, or the question has no context.
+        earlier = await in_thread(pool, recall, admission, conversation, place_of(prompt))
+        return earlier.plan or plan
+    return plan

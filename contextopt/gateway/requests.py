@@ -10,7 +10,7 @@ from contextopt.assemblies.models import Assembly
 from contextopt.chat.endpoint import ANSWER_MAX_CHARS
 from contextopt.chat.models import MESSAGE_MAX
 from contextopt.gateway.contexts import PromptTask, Sizes, foresee
-from contextopt.gateway.conversations import load_plan, load_state, place_at, place_of
+from contextopt.gateway.conversations import place_at, place_of, recall
 from contextopt.gateway.counts import count_tokens
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.exchanges import Exchange
@@ -80,7 +80,7 @@ class RequestJob:
         assert conversation is not None
         if conversation.needs_log(prompt):
             # Tool results may belong to a question from before a restart. They have its context.
-            conversation.plan, conversation.cut = load_state(exchange.admission, conversation)
+            conversation.plan, conversation.cut = recall(exchange.admission, conversation)
         conversation.is_loaded = True
         task = PromptTask(
             exchange.admission, prompt, conversation.name, conversation.plan, conversation.cut,
@@ -90,7 +90,7 @@ class RequestJob:
             exchange.plan, exchange.reason = conversation.plan, None
         elif exchange.plan is None and exchange.reason == Reason.TOOL_RESULTS:
             # The user may have gone back to an earlier question.
-            exchange.plan = load_plan(exchange.admission, conversation, place_of(prompt))
+            exchange.plan = recall(exchange.admission, conversation, place_of(prompt)).plan
             exchange.reason = None if exchange.plan else exchange.reason
         if exchange.plan is not None or not exchange.is_new_question:
             return
