@@ -12,6 +12,7 @@ from django.test import Client
 
 from config.embedded.place import BASE_DIR
 from config.pooling import LOCK_SECONDS, STATEMENT_SECONDS
+from contextopt.locks import retry_deadlocks
 from contextopt.models import Record, Role, Space, Team
 from contextopt.spaces.records import lock_space
 from tests import factories
@@ -101,15 +102,30 @@ def test_web_processes_set_limits(module: str) -> None:
 
 
 def test_other_processes_take_their_time() -> None:
+    def read() -> str:
+        try:
+            return _read_limit("lock_timeout")
+        finally:
+            connection.close()
+
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(read_limit).result() == "0"
+        assert pool.submit(read).result() == "0"
 
 
-def read_limit() -> str:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW lock_timeout")
-            limit: str = cursor.fetchone()[0]
-            return limit
-    finally:
-        connection.close()
+def _read_limit(name: str) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW {name}")
+        limit: str = cursor.fetchone()[0]
+        return limit
+
+
+def test_a_large_deletion_takes_its_time(team: Team) -> None:
+    @retry_deadlocks
+    def delete() -> str:
+        return _read_limit("statement_timeout")
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = '50s'")
+    assert delete() == "0"
+    assert _read_limit("statement_timeout") == "50s"
+    connection.close()
