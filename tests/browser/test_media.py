@@ -35,6 +35,9 @@ OVERLAPS = """() => {
             || cards.some(other => other !== card && meet(box(node), box(other))))
         .map(node => node.outerHTML.slice(0, 90)));
 }"""
+# Grids around charts: their rows do not grow where a page ends.
+GRIDS = """() => [...document.querySelectorAll('main *:has(figure.card)')]
+    .filter(node => getComputedStyle(node).display !== 'block').map(node => node.className)"""
 DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every(node => node.children.length)"
 ON_PAPER = "() => [...document.querySelectorAll('.main-svg')].every(drawn => drawn.clientWidth <= 640)"
 AS_WIDE = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(plot => plot.checkVisibility())
@@ -58,6 +61,7 @@ def test_nothing_lies_over_a_chart_on_paper(team: Team, address: str, open_page:
     page.emulate_media(media="print")
     page.wait_for_function(ON_PAPER)
     assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate(GRIDS) == []
     page.evaluate("document.documentElement.style.width = ''")
     page.emulate_media(media="screen")
     page.wait_for_function(AS_WIDE)
