@@ -1,4 +1,4 @@
-"""What a conversation's prompts begin with stays as it was, whatever happens to their contexts.
+"""A conversation's prompts go on beginning alike, whatever happens to their contexts.
 
 The provider's cache holds only prompts that begin alike.
 """
