@@ -31,8 +31,8 @@ ACCOUNT = Limit("account", 30, timedelta(seconds=10))
 WRONG_KEYS = Limit("wrong keys", 30, timedelta(seconds=2))
 KNOWN_FOR = timedelta(days=30)
 # Those who hash or wait for it. The last places are for people at an address that they have logged in from.
-PLACES = 2
-PLACES_WITH_KNOWN = 4
+PLACES = 4
+PLACES_WITH_KNOWN = 6
 BUSY_SECONDS = 2
 
 _is_known = ContextVar("is_known", default=False)
