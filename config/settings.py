@@ -6,7 +6,6 @@ from pathlib import Path
 
 import psycopg
 import structlog
-from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from django.utils.csp import CSP
@@ -178,7 +177,10 @@ if EMBEDDING_MODEL == "endpoint" and not (
     )
 
 AUTH_USER_MODEL = "contextopt.User"
-PASSWORD_HASHERS = ["contextopt.people.logins.PasswordHasher", *global_settings.PASSWORD_HASHERS[1:]]
+PASSWORD_HASHERS = [
+    "contextopt.people.logins.PasswordHasher",
+    "contextopt.people.logins.EarlierPasswordHasher",
+]
 AUTHENTICATION_BACKENDS = ["contextopt.people.logins.LogInGate", "django.contrib.auth.backends.ModelBackend"]
 # Number of trusted proxies that add to X-Forwarded-For, which limits log-ins by address. 0 ignores the
 # header.

@@ -27,6 +27,9 @@ RIGHT = "correct horse"
 BROWSER = Client()
 
 
+HASHERS = ["contextopt.people.logins.PasswordHasher", "contextopt.people.logins.EarlierPasswordHasher"]
+
+
 class CountingHasher(MD5PasswordHasher):
     """Counts how many passwords were hashed."""
 
@@ -254,14 +257,20 @@ def test_whoever_logged_in_from_there_before_may_still_wait(owner, clock, known,
     assert log_in("olga", RIGHT).status_code == 302
 
 
-def test_each_hash_takes_a_place(settings, full_room):
-    settings.PASSWORD_HASHERS = ["contextopt.people.logins.PasswordHasher"]
+@pytest.mark.parametrize("name", HASHERS)
+def test_each_hash_takes_a_place(settings, full_room, name):
+    settings.PASSWORD_HASHERS = [name]
     with pytest.raises(TooManyAttempts):
         Context().run(make_password, "correct horse")
 
 
-def test_hashes_of_before_stay_valid(settings):
+def test_hashes_of_before_stay_valid_until_the_next_log_in(settings, owner, clock):
+    settings.PASSWORD_HASHERS = HASHERS
     old = PBKDF2PasswordHasher().encode("correct horse", "salt", 1)
-    settings.PASSWORD_HASHERS = ["contextopt.people.logins.PasswordHasher"]
     assert check_password("correct horse", old)
     assert not check_password("wrong", old)
+    User.objects.filter(pk=owner.pk).update(password=old)
+    assert log_in("olga", RIGHT).status_code == 302
+    owner.refresh_from_db()
+    assert owner.password.startswith("scrypt$")
+    assert owner.check_password(RIGHT)
