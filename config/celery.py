@@ -20,7 +20,7 @@ QUEUE = "contextopt"
 CHAT_QUEUE = "contextopt_chat"
 # A broker that hangs holds up a request for at most twice this time: in the first try and in the second, over
 # a new connection.
-BROKER_SECONDS = 0.4
+BROKER_SECONDS = 0.3
 
 app = Celery("contextopt")
 app.conf.update(
@@ -58,7 +58,7 @@ def broker_options(broker_url: str) -> dict[str, object]:
     """Return the broker's settings: those of `broker_url`, else a queue in the product's own PostgreSQL."""
     if broker_url:
         is_redis = broker_url.startswith("redis")
-        return {"broker_url": broker_url, "broker_transport_options": REDIS_OPTIONS if is_redis else {}}
+        return {"broker_url": broker_url, "broker_transport_options": dict(REDIS_OPTIONS) if is_redis else {}}
     return {
         # The transport warns about an address without a host, but connects by `conn_string`.
         "broker_url": "pgmq://localhost",

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection
 from psycopg import OperationalError
 
-from config.celery import HARD_TIME_LIMIT_SECONDS
+from config.celery import HARD_TIME_LIMIT_SECONDS, app
 from config.embedded.pulses import BEAT_SECONDS, main_loop, start_pulse
 
 # A job that this many workers began and none finished is dropped: it would kill the next worker too.
@@ -24,6 +24,10 @@ BEGUN_MAX = 3
 NICENESS = 5
 # Celery replaces `sys.stderr` with an object without a descriptor.
 STDERR = 2
+
+# The worker waits for a broker that hangs. If acknowledging a job timed out, the channel would count the job
+# as under way for ever and fetch no other. Nobody waits here, unlike in a request.
+app.conf.broker_transport_options.pop("socket_timeout", None)
 
 log = structlog.get_logger(__name__)
 
