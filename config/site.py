@@ -1,9 +1,11 @@
 """Django's handler under ASGI, with limits on concurrent requests, body sizes and streams."""
 
 import asyncio
+import hashlib
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Coroutine, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from contextvars import copy_context
@@ -14,21 +16,30 @@ from typing import IO, Any, NamedTuple
 import psycopg
 import structlog
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
 from django.core import signals
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBadRequest, StreamingHttpResponse
+from django.http import (
+    FileResponse,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    StreamingHttpResponse,
+    parse_cookie,
+)
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
-from config.tenants import Sender, Tenants
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.transport import API_PREFIX
 from contextopt.asgi import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import Busy
 from contextopt.fairness import Costs, Lane, Turns
+from contextopt.people.addresses import client_address
+from contextopt.people.keychecks import read_secret
 from dashboard.kit.frame import errors as pages
 
 log = structlog.get_logger(__name__)
@@ -44,10 +55,51 @@ SPOOL_BYTES = 2**18
 BODY_MAX_BYTES = 33 * 2**20
 # Reading a larger body takes a noticeable time, whatever is asked.
 COSTLY_BYTES = 250_000
+# Keys and sessions whose team is remembered, the last ones to be checked.
+CREDENTIALS_MAX = 10_000
 READS = frozenset({"GET", "HEAD"})
 # Most requests are over before it matters whether their client is still there.
 LISTEN_AFTER_SECONDS = 1.0
 CANCEL_SECONDS = 2.0
+
+
+class Sender(NamedTuple):
+    """The team or the address that a request counts for, and the digest of its key or session, if any."""
+
+    tenant: Hashable
+    credential: bytes
+
+
+class Tenants:
+    """Says whose a request is before anything is done for it: a team's, or else a stranger's at an address.
+
+    A key or session says nothing until it was checked, so whoever sends one counts as a stranger until then.
+    Strangers with and without one are told apart, so that a team's new keys keep nobody from the log-in page.
+    """
+
+    def __init__(self) -> None:
+        self._teams: OrderedDict[bytes, int] = OrderedDict()
+
+    def find(self, scope: Scope) -> Sender:
+        """Return whose the request is. This reads its headers alone."""
+        request = ASGIRequest(scope, BytesIO())
+        secret = read_secret(request.headers)
+        if not secret and "cookie" in request.headers:
+            secret = parse_cookie(request.headers["cookie"]).get(settings.SESSION_COOKIE_NAME, "")
+        credential = hashlib.blake2b(secret.encode(), digest_size=16).digest() if secret else b""
+        team_id = self._teams.get(credential)
+        stranger = (client_address(request), bool(credential))
+        return Sender(stranger if team_id is None else team_id, credential)
+
+    def note(self, credential: bytes, team_id: int | None) -> None:
+        """Remember the team of a key or session that was checked; None if it opens nothing any longer."""
+        if not credential:
+            return
+        self._teams.pop(credential, None)
+        if team_id is not None:
+            self._teams[credential] = team_id
+            if len(self._teams) > CREDENTIALS_MAX:
+                self._teams.popitem(last=False)
 
 
 class Answer(NamedTuple):

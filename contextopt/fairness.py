@@ -28,7 +28,7 @@ type Turn = asyncio.Future[None]
 
 
 class Lane(NamedTuple):
-    """Whose requests wait here, and of which kind. A tenant is a team, or a stranger's address."""
+    """The requests of one tenant, costly or not. A tenant is a team, or a stranger's address."""
 
     tenant: Hashable
     is_costly: bool = False

@@ -169,7 +169,7 @@ def held_cut(prompt: Prompt, cut: BlockPlace | None) -> int:
 
 
 class Recalled(NamedTuple):
-    """What the log knows of a conversation: its latest plan, and where its history was cut last."""
+    """A conversation as the log knows it: its latest plan, and where its history was cut last."""
 
     plan: Plan | None
     cut: BlockPlace | None

@@ -52,7 +52,7 @@ def _tokenizer(encoding: str) -> Any:
 
 
 def _count(encoding: str, text: str, chars: list[int]) -> int | None:
-    """Count as the row was counted, or return None if its tokenizer is not here any more."""
+    """Count as the row was counted, or return None if its tokenizer is no longer available."""
     if encoding == HeuristicCounter().name:
         return sum(ceil(count / 4) for count in chars)
     try:
