@@ -10,7 +10,7 @@ from psycopg_pool import ConnectionPool
 # the statement itself fails, and the pool then drops it.
 IDLE_SECONDS = 1.0
 
-# Whoever waits for a lock holds a thread and perhaps other locks. Clients are told to try again.
+# A request that waits for a lock holds a thread and perhaps other locks. Its client is told to try again.
 LOCK_SECONDS = 3
 STATEMENT_SECONDS = 60
 

@@ -51,6 +51,7 @@ GROUPS = (
             ("contextopt.space", "inventory_2"),
             ("contextopt.record", "description"),
             ("contextopt.assembly", "layers"),
+            ("contextopt.correction", "published_with_changes"),
             ("contextopt.conversation", "forum"),
             ("contextopt.message", "chat"),
             ("contextopt.gatewayrequest", "swap_horiz"),

@@ -288,11 +288,14 @@ class Assembly(models.Model):
             return "no phase received it" if is_handoff else "the prompt was audited and went on without it"
         if self.is_empty:
             return "the context is empty"
-        if self.kind in {Kind.RETRY, Kind.HANDOFF} and not self.tokens_after:
+        if self.kind == Kind.RETRY and not self.tokens_after:
             return "nothing was sent"
         if codes := INSUFFICIENT.intersection(self.warning_codes):
             return f"the answer may be missing ({', '.join(sorted(codes)).replace('_', ' ')})"
-        return "" if self.tokens_before is not None else "nothing to compare with"
+        if self.tokens_before is not None:
+            return ""
+        is_empty_handoff = self.kind == Kind.HANDOFF and not self.tokens_after
+        return "nothing was sent" if is_empty_handoff else "nothing to compare with"
 
     @property
     def saving_counts(self) -> bool:

@@ -319,7 +319,7 @@ fold_assemblies.delay()
 """
 UNFOLDED = "SELECT count(*) FROM dashboard_unfoldedassembly"
 NOTED = "SELECT beaten_at FROM dashboard_workerbeat WHERE id = 2"
-STATES = "SELECT state FROM contextopt_message"
+STATES = "SELECT state FROM contextopt_message WHERE text = 'Why?'"
 
 
 def test_an_endpoint_that_hangs_holds_up_the_chat_alone(

@@ -274,8 +274,8 @@ def test_savings_are_verified_and_a_wrong_figure_is_found(default_space: Space, 
     code, out, err = run("verify_savings", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out) == {
-        "checked": 3, "purged": 0, "tasks": 0, "rollups": 0, "evaluations": 0, "ratings": 0, "costs": 0,
-        "replays": 0, "unreplayable": 0, "differences": [],
+        "teams": ["default"], "checked": 3, "purged": 0, "tasks": 0, "rollups": 0, "evaluations": 0,
+        "ratings": 0, "costs": 0, "replays": 0, "unreplayable": 0, "corrections": [], "differences": [],
     }  # fmt: skip
     payload = AssemblyPayload.objects.get(pk=results[1].id)
     payload.text += "- one more\n"
@@ -286,7 +286,7 @@ def test_savings_are_verified_and_a_wrong_figure_is_found(default_space: Space, 
     assert answer["checked"] == 3
     assert {item["assembly"] for item in answer["differences"]} == {results[1].id}
     assert {"tokens_after", "sha256"} <= {item["figure"] for item in answer["differences"]}
-    assert {"assembly", "figure", "stored", "recomputed"} == set(answer["differences"][0])
+    assert {"assembly", "figure", "stored", "recomputed", "team"} == set(answer["differences"][0])
     code, out, _ = run("verify_savings")
     assert code == 1
     assert f"assembly {results[1].id}: sha256 is stored as" in out
@@ -297,9 +297,9 @@ def test_savings_of_one_space_one_team_and_one_time(default_space: Space, run: R
     make_assembly(make_space(default_space.team, "other"))
     make_assembly(make_space(team, "theirs"))
     for arguments, checked in [
-        ([], 2),
+        ([], 3),
         (["--space", "support"], 1),
-        (["--since", "2026-06-16"], 1),
+        (["--since", "2026-06-16"], 2),
         (["--team", team.slug], 1),
     ]:
         assert json.loads(run("verify_savings", *arguments, "--json")[1])["checked"] == checked
@@ -313,8 +313,8 @@ def test_verification_goes_by_bounded_chunks(
     monkeypatch.setattr("dashboard.management.commands.verify_savings.CHUNK", 2)
     for _ in range(5):
         make_assembly(default_space)
-    # The team, then three chunks and an empty one that ends the loop.
-    assert count_queries(lambda: run("verify_savings", "--since", "2020-01-01")) == 1 + 4
+    # The default team and all teams, three chunks and an empty one that ends the loop, and the corrections.
+    assert count_queries(lambda: run("verify_savings", "--since", "2020-01-01")) == 2 + 4 + 1
 
 
 class Interrupted(ReportingCommand):
