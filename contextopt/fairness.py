@@ -1,8 +1,8 @@
 """Shares a fixed number of threads between teams, so that none of them takes the last one.
 
 A team may use as many threads as it leaves to others: alone half of them, and whoever comes next finds one
-(the dynamic thresholds of Choudhury and Hahne, 1998). Its costly requests are served one at a time. All others
-wait in their team's line, and the lines are served in turn.
+(the dynamic thresholds of Choudhury and Hahne, 1998). Its costly requests are served one at a time. All
+others wait in their team's line, and the lines are served in turn.
 """
 
 import asyncio
