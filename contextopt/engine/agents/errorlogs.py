@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import accumulate, islice
+from itertools import accumulate, groupby, islice
 
 from contextopt.engine.agents.logmarkers import Marker, classify, find_candidates
 from contextopt.engine.agents.logwindows import find_surroundings
@@ -97,7 +97,8 @@ def latest_error_within(text: str, budget_tokens: int, tokenizer: Tokenizer) -> 
 def _cut_log(text: str, budget: int, cost: Callable[[str], int], chars: int) -> str:
     check_text("text", text)
     log = clean_log(text)
-    whole = "\n".join(_collapse(list(enumerate(log.split("\n"))), "")).strip("\n")
+    runs = ((line, sum(1 for _ in run)) for line, run in groupby(log.split("\n")))
+    whole = "\n".join(_write_run(line, count) for line, count in runs).strip("\n")
     if len(whole) <= chars * 2 and cost(whole) <= budget:
         return whole
     lines = _Lines(log, max(_MIN_END_LINES, chars // _CHARS_PER_END_LINE))
@@ -114,7 +115,7 @@ def _cut_log(text: str, budget: int, cost: Callable[[str], int], chars: int) -> 
     picked = [index for index in order if index in chosen]
     while True:
         numbered = lines.with_blanks({index: chosen[index] for index in picked})
-        out = "\n".join(_collapse(numbered, GAP))
+        out = "\n".join(_collapse(numbered))
         if cost(out) <= budget or not picked:
             return out
         picked.pop()
@@ -145,21 +146,25 @@ def _mark_lines(log: str, lines: Sequence[str]) -> dict[int, Marker]:
     return {index: classify_start(lines[index][:_CLASSIFIED_CHARS]) for index in sorted(indexes)}
 
 
-def _collapse(numbered: Sequence[tuple[int, str]], gap: str) -> Iterator[str]:
-    """Write a run of equal lines once with its count, and a mark for each gap."""
+def _write_run(line: str, count: int) -> str:
+    """Write equal lines once with their count."""
+    return f"{line} (×{count})" if count > 1 and line.strip() else line
+
+
+def _collapse(numbered: Sequence[tuple[int, str]]) -> Iterator[str]:
+    """Write each run of equal lines, and a mark for each gap."""
     before = -1
     position = 0
     while position < len(numbered):
         index, line = numbered[position]
-        if gap and index > before + 1 and before >= 0:
-            yield gap
+        if index > before + 1 and before >= 0:
+            yield GAP
         run = position + 1
         while (
             run < len(numbered) and numbered[run][1] == line and numbered[run][0] == numbered[run - 1][0] + 1
         ):
             run += 1
-        count = run - position
-        yield f"{line} (×{count})" if count > 1 and line.strip() else line
+        yield _write_run(line, run - position)
         before = numbered[run - 1][0]
         position = run
 
