@@ -220,6 +220,7 @@ class Site(ASGIHandler):
         lane = Lane(sender.tenant, is_large or self._costs.is_costly(kind))
         if not self._turns.start(lane):
             await self._unless_disconnected(self._turns.wait(lane), receive)
+        seconds = 0.0
         try:
             run, running = copy_context().run, Running()
             loop = asyncio.get_running_loop()
@@ -228,8 +229,9 @@ class Site(ASGIHandler):
             if not future.done() and scope["method"] in READS:
                 await self._stop_if_left(future, running, receive)
             answer = await future
+            seconds = answer.seconds
         finally:
-            self._turns.end(lane)
+            self._turns.end(lane, seconds)
         self._costs.note(kind, answer.seconds)
         if answer.was_checked:
             self._tenants.note(sender.credential, answer.team_id)

@@ -1,8 +1,9 @@
 """Shares a fixed number of threads between teams, so that none of them takes the last one.
 
 A team may use as many threads as it leaves to others: alone half of them, and whoever comes next finds one
-(the dynamic thresholds of Choudhury and Hahne, 1998). Its costly requests are served one at a time. All
-others wait in their team's line, and the lines are served in turn.
+(the dynamic thresholds of Choudhury and Hahne, 1998). Its costly requests are served one at a time, and while
+other teams are active, with a rest after each. All others wait in their team's line, and the lines are served
+in turn.
 """
 
 import asyncio
@@ -22,6 +23,10 @@ WAIT_SECONDS = 20.0
 COSTLY_SECONDS = 0.25
 """A request that takes this much processor time is costly, and so is the next one of its kind."""
 
+ACTIVE_SECONDS = 2.0
+"""A team is active for this time after one of its requests has begun."""
+
+REST_MAX_SECONDS = 10.0
 KINDS_MAX = 10_000
 
 type Turn = asyncio.Future[None]
@@ -42,6 +47,9 @@ class Turns:
         self._wait_seconds = wait_seconds
         self._running: Counter[Hashable] = Counter()
         self._costly: set[Hashable] = set()
+        # The last two tenants whose requests have begun, and when.
+        self._latest: tuple[Hashable, float] = (None, float("-inf"))
+        self._other = self._latest
         # A line that was served moves to the end.
         self._lines: OrderedDict[Lane, deque[Turn]] = OrderedDict()
 
@@ -86,15 +94,29 @@ class Turns:
                 raise Busy from error
             raise
 
-    def end(self, lane: Lane) -> None:
-        """Give the thread back, and start those that have waited for it."""
+    def end(self, lane: Lane, seconds: float = 0.0) -> None:
+        """Give the thread back, and start those that have waited for it.
+
+        `seconds` is the processor time that the request took. After a costly one, the next costly one of the
+        tenant waits as long again, so that others find a processor.
+        """
         self._free += 1
         self._running[lane.tenant] -= 1
         if not self._running[lane.tenant]:
             del self._running[lane.tenant]
         if lane.is_costly:
-            self._costly.remove(lane.tenant)
-        # One of each line at a time.
+            others_at = self._other[1] if self._latest[0] == lane.tenant else self._latest[1]
+            loop = asyncio.get_running_loop()
+            is_resting = loop.time() - others_at < ACTIVE_SECONDS
+            loop.call_later(min(seconds, REST_MAX_SECONDS) * is_resting, self._end_rest, lane.tenant)
+        self._serve()
+
+    def _end_rest(self, tenant: Hashable) -> None:
+        self._costly.remove(tenant)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Start those who may start, one of each line at a time."""
         while lanes := [each for each in self._lines if self._has_room(each)]:
             for each in lanes:
                 if self._has_room(each):
@@ -109,6 +131,9 @@ class Turns:
         return self._running[lane.tenant] < self._free and not is_held
 
     def _take(self, lane: Lane) -> None:
+        if lane.tenant != self._latest[0]:
+            self._other = self._latest
+        self._latest = (lane.tenant, asyncio.get_running_loop().time())
         self._free -= 1
         self._running[lane.tenant] += 1
         if lane.is_costly:

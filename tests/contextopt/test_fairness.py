@@ -91,6 +91,26 @@ def test_one_costly_request_at_a_time_keeps_no_cheap_one_waiting() -> None:
     run(story())
 
 
+def test_costly_requests_rest_while_others_are_active() -> None:
+    async def story() -> None:
+        turns, costly = Turns(8), Lane(1, is_costly=True)
+        # Alone, the next one may start at once.
+        assert turns.start(costly)
+        turns.end(costly, seconds=60.0)
+        await asyncio.wait_for(turns.wait(costly), 5)
+        assert turns.start(Lane(2))
+        turns.end(costly, seconds=60.0)
+        await settle()
+        assert not turns.start(costly)
+        assert turns.start(Lane(1))
+        # A rest ends by itself.
+        assert turns.start(Lane(2, is_costly=True))
+        turns.end(Lane(2, is_costly=True), seconds=0.01)
+        await asyncio.wait_for(turns.wait(Lane(2, is_costly=True)), 5)
+
+    run(story())
+
+
 def test_lines_are_served_in_turn() -> None:
     async def story() -> list[object]:
         hall = Hall(Turns(1))
