@@ -49,7 +49,7 @@ class Turns:
         self._costly: set[Hashable] = set()
         # The last two tenants whose requests have begun, and when.
         self._latest: tuple[Hashable, float] = (None, float("-inf"))
-        self._other = self._latest
+        self._other: tuple[Hashable, float] = self._latest
         # A line that was served moves to the end.
         self._lines: OrderedDict[Lane, deque[Turn]] = OrderedDict()
 
