@@ -125,7 +125,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """What a prompt gets: the plan of its contexts and the text of a new one, or the reason why it gets none.
+    """The plan of a prompt's contexts and the text of a new one, or the reason why there is none.
 
     `is_new` is true if the context was decided just now and must be logged. `cut_turn` is the turn that the
     history begins with, None if it is not known. `seconds` is how long it took, without waiting.

@@ -55,8 +55,8 @@ def _place_blocks(
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a prompt's contexts so far: the plan that it goes on with, the texts of the plan's
-    blocks, and what `decider` composed, or else the reason why there is nothing.
+    """A prompt's contexts so far: the plan that it goes on with, the texts of the plan's blocks, and the
+    context that `decider` composed, or else the reason why there is none.
     """
 
     plan: Plan | None

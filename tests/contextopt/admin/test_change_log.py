@@ -43,7 +43,7 @@ type Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Form:
-    """What the forms of a table are filled in with: the new row, and the fields that an edit changes."""
+    """Values for the forms of a table: those of a new row, and those that an edit changes."""
 
     new: Callable[[Space], Values]
     edit: Values = field(default_factory=dict)
@@ -88,7 +88,7 @@ FORMS: dict[type[Model], Form] = {
     ApiKey: Form(of_team(name="new", scope="read"), {"name": "newer"}),
     User: Form(lambda _: {}, {"is_staff": "on"}),
 }  # fmt: skip
-# What is not in the log of a team, and why.
+# Edits that are not in a team's log, each with the reason.
 NOT_LOGGED = {
     (User, "add"): "the account is in no team yet",
     (Team, "delete"): "the log goes with the team",
