@@ -32,13 +32,22 @@ def space(team: Team) -> Space:
     return factories.make_space(team)
 
 
+@contextmanager
+def limit(name: str, value: str) -> Iterator[None]:
+    """Limit this thread's connection. It goes back to the pool without the limit."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET {name} = '{value}'")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"RESET {name}")
+
+
 @pytest.fixture
 def limited() -> Iterator[None]:
-    """Give this thread's connection a short limit."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '50ms'")
-    yield
-    connection.close()
+    with limit("lock_timeout", "50ms"):
+        yield
 
 
 @contextmanager
@@ -124,8 +133,6 @@ def test_a_large_deletion_takes_its_time(team: Team) -> None:
     def delete() -> str:
         return _read_limit("statement_timeout")
 
-    with connection.cursor() as cursor:
-        cursor.execute("SET statement_timeout = '50s'")
-    assert delete() == "0"
-    assert _read_limit("statement_timeout") == "50s"
-    connection.close()
+    with limit("statement_timeout", "50s"):
+        assert delete() == "0"
+        assert _read_limit("statement_timeout") == "50s"
