@@ -10,8 +10,8 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    from config.embedded.errors import SetupError
-    from config.embedded.preparation import prepare_for
+    from config.embedded.place import SetupError
+    from config.embedded.schema import prepare_for
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     # Under umask 000, others could change logs, and the scripts that pages load.

@@ -12,7 +12,7 @@ import django
 
 from benchmarks.database import BusyError, own_database, server_params
 from benchmarks.material import Material
-from config.embedded.errors import SetupError
+from config.embedded.place import SetupError
 
 NAMES = (
     "assembly", "web", "import", "budget", "dashboard", "search", "recall", "usage", "finding", "cost",

@@ -14,16 +14,15 @@ from django.db.models.functions import Length
 from django.utils import timezone
 
 from benchmarks.corpus import Generated, generate
-from contextopt.engine.prompts.rendering import summary_line
+from contextopt.engine.rendering import summary_line
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import AssemblyPayload, EmbeddingFill, EmbeddingModel, Record, Space, Team
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.indexes import build_index
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import upsert_records
-from contextopt.spaces.spaces import create_space
+from contextopt.spaces.spaces import create_space, delete_space
 
 COPY_ROWS = 20_000
 IMPORTED_ROWS = 1_000

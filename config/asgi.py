@@ -21,9 +21,9 @@ django.setup()
 import config.urls  # noqa: E402, F401
 from config.embedded.pulses import start_pulse  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
-from config.site import Site  # noqa: E402
-from contextopt.asgi import Receive, Scope, Send  # noqa: E402
-from dashboard.kit.frame.events import EVENTS_PATH, serve_events  # noqa: E402
+from config.handler import Site  # noqa: E402
+from contextopt.asgitypes import Receive, Scope, Send  # noqa: E402
+from dashboard.kit.frame.serverevents import EVENTS_PATH, serve_events  # noqa: E402
 from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
 
 # A refused guess of a password or a key is answered after this time.

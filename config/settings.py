@@ -74,10 +74,10 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "config.caching.NoStoreMiddleware",
-    "config.heads.HeadMiddleware",
-    "config.compression.PageGZipMiddleware",
-    "contextopt.telemetry.middleware.TraceMiddleware",
+    "config.middleware.NoStoreMiddleware",
+    "config.middleware.HeadMiddleware",
+    "config.middleware.PageGZipMiddleware",
+    "contextopt.telemetry.spans.TraceMiddleware",
     "contextopt.api.protocol.transport.ApiTransportMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -86,7 +86,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "dashboard.kit.frame.errors.ErrorPageMiddleware",
+    "dashboard.kit.frame.errorpages.ErrorPageMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -240,7 +240,7 @@ SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-CSRF_FAILURE_VIEW = "dashboard.kit.frame.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "dashboard.kit.frame.errorpages.csrf_failure"
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

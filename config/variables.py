@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from config.embedded.locks import restrict
+from config.embedded.filelocks import restrict
 
 # A host name, one with all its subdomains (.example.com), an address, or all of them (*).
 HOST = re.compile(r"\*|\.?[\w-]+(\.[\w-]+)*\.?|\[[0-9a-fA-F:.]+\]")

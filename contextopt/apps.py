@@ -10,13 +10,12 @@ class ContextoptConfig(AppConfig):
         # Models cannot be imported before the apps are ready.
         from django.contrib.auth.signals import user_logged_in
 
-        from contextopt.assemblies.agentcopies import erase_space_from_agents
-        from contextopt.assemblies.purge import register_eraser
+        from contextopt.assemblies.purge import erase_space_from_agents, register_eraser
         from contextopt.gateway.purge import erase_from_requests, erase_space_from_requests
         from contextopt.people.logins import note_log_in
         from contextopt.search import registry
-        from contextopt.spaces.deletion import register_space_eraser
         from contextopt.spaces.records import SEARCHABLE
+        from contextopt.spaces.spaces import register_space_eraser
 
         registry.register(SEARCHABLE)
         user_logged_in.connect(note_log_in)

@@ -13,14 +13,14 @@ ContextoptError
 ├── TooManyAttempts       too many failed log-ins or wrong keys; even the right password waits
 └── TooManyRequests       the key has sent as many requests as it may in a minute
 
-EngineError               see `contextopt/engine/text/errors.py`
+EngineError               see `contextopt/engine/validation.py`
 """
 
 from dataclasses import dataclass
 
 from django.core.exceptions import ValidationError
 
-from contextopt.engine.text.errors import EngineError
+from contextopt.engine.validation import EngineError
 from contextopt.engine.wording import plural
 
 

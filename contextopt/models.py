@@ -14,7 +14,7 @@ from contextopt.agents.models import (
     TaskState,
 )
 from contextopt.agents.retrysettings import RetrySettings
-from contextopt.agents.standing import StandingDocument
+from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.assemblies.corrections import Correction
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.chat.models import Author, Conversation, Message, MessageState

@@ -11,13 +11,12 @@ from django.utils import timezone
 from contextopt.agents.handoffs import modelbriefs
 from contextopt.agents.receivers import drop_orphan_blobs, forget_expired_files
 from contextopt.agents.retries import end_waits
-from contextopt.assemblies.agentcopies import erase_gone_spaces
-from contextopt.assemblies.purge import erase_from_assemblies
+from contextopt.assemblies.purge import erase_from_assemblies, erase_gone_spaces
 from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Record, Space, StoredResponse
-from contextopt.people.throttles import sweep_throttles
+from contextopt.people.rates import sweep_throttles
 from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable
 from contextopt.search.vectors.fill import Work, work_through

@@ -7,7 +7,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 
 from contextopt.admin.base import LoggedAdmin
-from contextopt.assemblies.placement.prices import list_price
+from contextopt.assemblies.placement.modelcatalog import list_price
 from dashboard.models import ModelPrice, SavedView
 
 

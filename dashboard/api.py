@@ -3,7 +3,7 @@
 from django.http import HttpResponse
 from ninja import Router
 
-from contextopt.api.protocol.access import ADMIN, ApiRequest
+from contextopt.api.protocol.authentication import ADMIN, ApiRequest
 from contextopt.api.protocol.outputs import reply
 from dashboard.health import HealthJson, read_health
 

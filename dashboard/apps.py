@@ -1,6 +1,6 @@
 from django.apps import AppConfig
 
-from contextopt.assemblies.placement.pricebook import register_prices
+from contextopt.assemblies.placement.modelcatalog import register_prices
 
 
 class DashboardConfig(AppConfig):

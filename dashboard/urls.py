@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard.pages import palette, start
+from dashboard.pages import guide, palette
 from dashboard.pages.agents import phases, repositories, retries, tasks, timelines
 from dashboard.pages.answers import chat, feedback, reviews
 from dashboard.pages.assemblies import assemblies, savedviews, whatif
@@ -18,9 +18,9 @@ from dashboard.pages.traffic import policies, traffic
 app_name = "dashboard"
 urlpatterns = [
     path("", overview.overview, name="overview"),
-    path("start/", start.start, name="start"),
-    path("start/dismiss", start.start_dismiss, name="start_dismiss"),
-    path("spaces/<slug:slug>/examples", start.start_examples, name="start_examples"),
+    path("start/", guide.start, name="start"),
+    path("start/dismiss", guide.start_dismiss, name="start_dismiss"),
+    path("spaces/<slug:slug>/examples", guide.start_examples, name="start_examples"),
     path("palette/", palette.palette, name="palette"),
     path("overview/<slug:slug>/", overview.overview_table, name="overview_table"),
     path("overview/<slug:slug>.csv", overview.overview_csv, name="overview_csv"),

@@ -8,11 +8,11 @@ class MemoryConfig(AppConfig):
         """Make memories searchable, follow votes, and take part in purges."""
         from contextopt.assemblies.purge import register_eraser
         from contextopt.search import registry
-        from contextopt.spaces.deletion import register_space_eraser
+        from contextopt.spaces.spaces import register_space_eraser
         from memory import listeners
         from memory.memories.memories import SEARCHABLE
         from memory.memories.purge import purge_space_memories
-        from memory.questions.purge import erase_from_evaluations
+        from memory.questions.results import erase_from_evaluations
 
         registry.register(SEARCHABLE)
         register_eraser(erase_from_evaluations)

@@ -3,7 +3,7 @@
 from memory.backtests.models import Backtest, BacktestRow, BacktestState
 from memory.feedback.models import ExternalMessage, Rating, Vote
 from memory.memories.models import Memory, MemoryEmbedding, TrustLevel
-from memory.memories.policies import HalfLife, MemoryPolicy
+from memory.memories.rules import HalfLife, MemoryPolicy
 from memory.questions.models import (
     EvaluatedQuestion,
     Evaluation,

@@ -7,8 +7,7 @@ from typing import Any
 from contextopt.agents.handoffs.findings import add_finding, advance_phase
 from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn
 from contextopt.agents.inputs import AttemptIn, ProfileIn, TaskIn
-from contextopt.agents.phases import FilterResult, filter_agent_context
-from contextopt.agents.profiles import publish_profile
+from contextopt.agents.phases import FilterResult, filter_agent_context, publish_profile
 from contextopt.agents.retries import AttemptResult, record_attempt
 from contextopt.agents.tasks import create_task
 from contextopt.assemblies.assemble import assemble_space, decide_space
@@ -18,7 +17,7 @@ from contextopt.chat.endpoint import Completion
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.outbox import claim_message, create_conversation, send_message, store_answer
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
-from contextopt.engine.text.counters import get_counter
+from contextopt.engine.text.tokens import get_counter
 from contextopt.models import (
     ApiKey,
     Conversation,

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from contextopt.assemblies.assemble import assemble_space
-from contextopt.assemblies.givens import Givens, unpack_givens
+from contextopt.assemblies.engineinputs import Givens, unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.replay.material import load_material

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded import preparation
-from config.embedded.errors import SetupError
+from config.embedded import schema
+from config.embedded.place import SetupError
 from tests.commands import manage, shell_environment
 
 INTERRUPTED = "raise KeyboardInterrupt\n"
@@ -32,10 +32,10 @@ def test_a_server_that_cannot_be_reached_is_named_with_its_reason() -> None:
 
 
 def test_a_server_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    preparation.check_server()
-    monkeypatch.setattr(preparation, "OLDEST_SERVER", 990_000)
+    schema.check_server()
+    monkeypatch.setattr(schema, "OLDEST_SERVER", 990_000)
     with pytest.raises(SetupError, match=r"^DATABASE_URL names a PostgreSQL \d\d; use 99 or newer$"):
-        preparation.check_server()
+        schema.check_server()
 
 
 def test_checks_run_under_a_locale_that_is_not_utf8() -> None:

@@ -22,7 +22,7 @@ from contextopt.engine.agents.deltas import (
     is_binary,
 )
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryPlan, plan_retry
-from contextopt.engine.text.counters import RenderedCounter
+from contextopt.engine.text.tokens import RenderedCounter
 
 MAX_SHARE = 0.08
 # Changes measured per source.

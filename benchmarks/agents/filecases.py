@@ -20,8 +20,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from contextopt.engine.code.filescores import Change
 from contextopt.engine.code.graph import decode
-from contextopt.engine.code.relevance import Change
 
 TRAIN_SHARE = 0.6
 MAX_FILES_CHANGED = 20

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from contextopt.engine.code.filescores import Weights
 from contextopt.engine.code.hunks import HunkWeights
 from contextopt.engine.code.packing import Policy
-from contextopt.engine.code.relevance import Weights
 
 _PLAIN = HunkWeights(title=0.0, identifiers=0.0, rarity=0.0, heads=0.0, neighbours=0.0, edges=0.0)
 

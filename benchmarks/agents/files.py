@@ -28,10 +28,9 @@ from benchmarks.agents.fileparts import ABLATIONS, Setup
 from benchmarks.agents.tallies import Recorder, Tally
 from benchmarks.figures import Bar, Figure, Section, at_least, at_most
 from contextopt.engine import get_tokenizer
+from contextopt.engine.code.filescores import Ranker, Reading, RepositoryIndex, Weights, read_file
 from contextopt.engine.code.graph import CODE_LANGUAGES, Symbol, decode
 from contextopt.engine.code.packing import FULL, HUNKS, PATH, Packed, PackedFile, Policy, Source, pack
-from contextopt.engine.code.relevance import Ranker, Weights
-from contextopt.engine.code.repository import Reading, RepositoryIndex, read_file
 from contextopt.engine.text.lexical import Bm25, LexicalIndex, path_terms, terms
 
 DEPTHS = (5, 10, 20)

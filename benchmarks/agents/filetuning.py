@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.agents.filecases import Snapshot
-from contextopt.engine.code.relevance import Weights
+from contextopt.engine.code.filescores import Weights
 
 STEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.3)
 ROUNDS = 3

@@ -4,8 +4,8 @@ import re
 
 from contextopt.engine.agents.deltas import FULL_FILE, REVERTED, ChangedFile, Content
 from contextopt.engine.agents.linediff import NO_CHANGES, split_lines
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.marks import NO_NEWLINE
+from contextopt.engine.text.quoting import NO_NEWLINE
+from contextopt.engine.validation import InvalidValue
 
 _HUNK = re.compile(r"@@ -(\d{1,10})(?:,(\d{1,10}))? \+(\d{1,10})(?:,(\d{1,10}))? @@\n")
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
 
-from contextopt.engine.quality.evidence import line_frame
+from contextopt.engine.evidence import line_frame
 from contextopt.engine.text.cleaning import unbroken
 from contextopt.spaces.importing.dialogues import TURN_TYPE, SpokenDialogue, parse_dialogues
 

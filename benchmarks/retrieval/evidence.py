@@ -10,7 +10,7 @@ from functools import cache
 
 from benchmarks.retrieval.dialogues import Dialogue, Question, Turn
 from benchmarks.service.recount import count_tokens
-from contextopt.engine.quality.evidence import Evidence, shows_evidence
+from contextopt.engine.evidence import Evidence, shows_evidence
 
 
 @dataclass(frozen=True, slots=True)

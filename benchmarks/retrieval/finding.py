@@ -27,8 +27,8 @@ from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.hybrid import Method, Target, prepare_query, search_all
 from contextopt.search.registry import SearchFilters
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.spaces import delete_space
 
 SETTINGS = ("wordllama", "minilm")
 RECORDS = 2_000

@@ -12,12 +12,18 @@ from benchmarks.retrieval.dialogues import Dialogue, Question, load_dialogues
 from benchmarks.retrieval.evidence import Context, measure_context
 from benchmarks.retrieval.recall import row_of, use_model
 from benchmarks.spaces import say, space_of
-from contextopt.assemblies.placement.rehearsal import Outcome, Rehearsal, load_rehearsal, rehearse
-from contextopt.assemblies.placement.scripts import QuestionIn, Script
+from contextopt.assemblies.placement.rehearsal import (
+    Outcome,
+    QuestionIn,
+    Rehearsal,
+    Script,
+    load_rehearsal,
+    rehearse,
+)
+from contextopt.engine.placement.cachecosts import CachePrices
 from contextopt.engine.placement.choice import AUTO, SYSTEM
-from contextopt.engine.placement.prices import CachePrices
 from contextopt.models import Team
-from contextopt.spaces.deletion import delete_space
+from contextopt.spaces.spaces import delete_space
 
 CONTEXT_TOKENS = 2_000
 TURNS = (5, 15)

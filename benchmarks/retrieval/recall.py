@@ -23,17 +23,17 @@ from benchmarks.spaces import ENCODING, say, space_of
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.prompts.rendering import header
-from contextopt.engine.prompts.values import SpaceContext
+from contextopt.engine.rendering import header
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.values import SpaceContext
 from contextopt.models import EmbeddingModel, EmbeddingState, Space, Team
 from contextopt.search import registry
 from contextopt.search.embedders import configured_embedder
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.importing.dialogues import TURN_TYPE
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.spaces import delete_space
 
 BUNDLED = "wordllama"
 OURS = "Contextopt, stage 5"

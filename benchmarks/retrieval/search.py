@@ -28,7 +28,7 @@ from contextopt.models import Record, Team
 from contextopt.search import registry
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
-from contextopt.spaces.deletion import delete_space
+from contextopt.spaces.spaces import delete_space
 
 BUDGET_TOKENS = 2_000
 QUESTION_WORDS = 6

@@ -9,9 +9,9 @@ from benchmarks.retrieval.recall import row_of, use_model
 from benchmarks.spaces import say, space_of
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.engine.quality.usage import estimate_use
+from contextopt.engine.evidence import estimate_use
 from contextopt.models import Team
-from contextopt.spaces.deletion import delete_space
+from contextopt.spaces.spaces import delete_space
 
 BUDGET_TOKENS = 2_000
 MIN_RATIO = 2.0

@@ -22,7 +22,7 @@ from benchmarks.spaces import settle
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.models import Assembly, Membership, Role, Team, User
-from dashboard.kit.frame.events import EVENTS_PATH
+from dashboard.kit.frame.serverevents import EVENTS_PATH
 from dashboard.management.commands.up import collect_static_files
 from dashboard.models import UnfoldedAssembly
 from dashboard.rollups.fold import FOLD_ROWS, fold

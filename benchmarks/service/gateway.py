@@ -22,8 +22,7 @@ from benchmarks.spaces import build_indexes, describe_space, fill, say, settle
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import ApiKey, GatewayPolicy, GatewayRequest, Record, Scope, Space, Team
 from contextopt.search import registry
-from contextopt.spaces.deletion import delete_space
-from contextopt.spaces.spaces import create_space
+from contextopt.spaces.spaces import create_space, delete_space
 from dashboard.management.commands.up import gateway_command
 
 SLUG = "behind-the-gateway"

@@ -12,11 +12,10 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.errors import BudgetExceeded
+from contextopt.engine.validation import BudgetExceeded
 from contextopt.models import Space, Team
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import SpaceIn
-from contextopt.spaces.spaces import create_space
+from contextopt.spaces.spaces import create_space, delete_space
 
 RECORDS = 150
 ASSEMBLIES_PER_SPACE = 25

@@ -18,7 +18,7 @@ from benchmarks.corpus import generate
 from benchmarks.figures import Figure, Section, at_least, at_most
 from benchmarks.spaces import say
 from contextopt.models import Space, Team
-from contextopt.spaces.deletion import delete_space
+from contextopt.spaces.spaces import delete_space
 
 SPACE = "imported"
 BAR_PER_SECOND = 5_000.0

@@ -19,16 +19,14 @@ from benchmarks.figures import Figure, Sample, Section, at_most
 from benchmarks.retrieval.recall import use_model
 from benchmarks.spaces import describe_space, fill, new_space, say
 from contextopt.assemblies.assemble import assemble_space
-from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.models import Assembly, AssemblyPayload, Record, Space, Team
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SettingsIn, SpacePatch
 from contextopt.spaces.records import delete_record, restore_record, update_record, upsert_records
 from contextopt.spaces.recordviews import view_record
-from contextopt.spaces.spaces import update_space
+from contextopt.spaces.spaces import delete_space, update_space
 
 SLUG = "replayed"
 STAGES = (2, 3, 4, 5, 5)

@@ -17,8 +17,7 @@ from benchmarks.service.server import HOST, ServerError, run_plan, serving
 from benchmarks.spaces import Filled, describe_space
 from contextopt.models import ApiKey, EmbeddingFill, EmbeddingTodo, Record, Scope, Space, Team
 from contextopt.search.vectors.fill import choose_models
-from contextopt.spaces.deletion import delete_space
-from contextopt.spaces.spaces import create_space
+from contextopt.spaces.spaces import create_space, delete_space
 
 CLOSED_CLIENTS = 8
 BAR_PER_SECOND = 200.0

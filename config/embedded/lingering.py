@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from config.embedded import postgres
-from config.embedded.locks import open_lock, try_lock
+from config.embedded.filelocks import open_lock, try_lock
 from config.embedded.place import Location, location
 
 LINGER_SECONDS = 60.0

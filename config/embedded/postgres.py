@@ -24,9 +24,16 @@ import psycopg
 from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 
-from config.embedded.errors import LockError, PostgresError
-from config.embedded.locks import acquire, locked, open_lock, try_lock
-from config.embedded.place import BASE_DIR, DISTRIBUTION, Location, installed_bin_dir, location
+from config.embedded.filelocks import acquire, locked, open_lock, try_lock
+from config.embedded.place import (
+    BASE_DIR,
+    DISTRIBUTION,
+    Location,
+    LockError,
+    PostgresError,
+    installed_bin_dir,
+    location,
+)
 from config.embedded.remains import clear_remains, is_stopping, kill_server, postmaster
 
 DATABASE = "contextopt"

@@ -23,8 +23,8 @@ from typing import IO
 
 import psutil
 
-from config.embedded.errors import PortInUseError
-from config.embedded.locks import restrict
+from config.embedded.filelocks import restrict
+from config.embedded.place import PortInUseError
 from config.embedded.pulses import FOLDER, Pulses
 
 MARK = "CONTEXTOPT_UP"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from config.embedded.errors import PostgresError
-from config.embedded.place import SOCKET_NAME, Location
+from config.embedded.place import SOCKET_NAME, Location, PostgresError
 
 REMAINS_SECONDS = 15.0
 # In postmaster.pid, the eighth line is the server's state, padded with blanks.

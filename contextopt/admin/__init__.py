@@ -1,7 +1,6 @@
 """The admin, by concept. Where pages or the API apply rules, the admin calls the same functions."""
 
 from contextopt.admin import (
-    access,
     assemblies,
     audit,
     configs,
@@ -9,6 +8,7 @@ from contextopt.admin import (
     embeddings,
     gateway,
     handoffs,
+    people,
     phases,
     repositories,
     search,
@@ -17,6 +17,6 @@ from contextopt.admin import (
 )
 
 __all__ = [
-    "access", "assemblies", "audit", "configs", "conversations", "embeddings", "gateway", "handoffs",
+    "assemblies", "audit", "configs", "conversations", "embeddings", "gateway", "handoffs", "people",
     "phases", "repositories", "search", "spaces", "tasks",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from contextopt.admin.base import RulesAdmin, ViewOnlyAdmin, display
-from contextopt.agents.handoffs.budgets import default_budgets
+from contextopt.agents.handoffs.compression import default_budgets
 from contextopt.inputs import read_digits
 from contextopt.models import Finding, HandoffPhase, HandoffSettings, PhaseCompression
 

@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from contextopt.admin.base import AddOnlyAdmin, actor, become, check_input
 from contextopt.agents.inputs import PhaseNamed, ProfileIn
 from contextopt.agents.models import PHASE_SETTINGS
-from contextopt.agents.profiles import check_phase, load_active_profile, publish_profile
+from contextopt.agents.phases import check_phase, load_active_profile, publish_profile
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.errors import ContextoptError
 from contextopt.inputs import read_digits

@@ -31,9 +31,8 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.errors import PurgedRecord
 from contextopt.models import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
 from contextopt.spaces import records
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
-from contextopt.spaces.spaces import create_space, update_space
+from contextopt.spaces.spaces import create_space, delete_space, update_space
 
 SPACE_FIELDS = ("name", "description", "categories")
 

@@ -23,8 +23,8 @@ from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
 from contextopt.engine.agents.plans import read_plan
 from contextopt.engine.agents.retries import DIAGNOSIS_CHARS, ROOT_CAUSE_CHARS, Diagnosis
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.marks import unmark
+from contextopt.engine.text.quoting import unmark
+from contextopt.engine.validation import InvalidValue
 from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, Id, Input, Ordinal, Text, check_json, has_surrogate, refuse_blank
 from contextopt.limits import MODEL_MAX

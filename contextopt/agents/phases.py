@@ -1,23 +1,158 @@
-"""The only way to filter a phase's context: active profile → engine → log."""
+"""Filters a phase's context with the active profile, logs it, and publishes profiles."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import structlog
+from django.core.exceptions import ValidationError
+from django.db import transaction
 
-from contextopt.agents.profiles import load_active_profile
+from contextopt.agents.inputs import ProfileIn
+from contextopt.agents.models import PHASE_SETTINGS, PhaseProfile
 from contextopt.agents.tasks import check_task
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Kind
 from contextopt.engine.agents.contexts import AgentContext
-from contextopt.engine.agents.phases import PhaseResult, filter_phase
-from contextopt.engine.prompts.values import Certificate
-from contextopt.engine.prompts.warnings import warnings_json
-from contextopt.engine.text.counters import Counter, Unmarked
+from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseResult, filter_phase
+from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
+from contextopt.engine.text.tokens import Counter, Unmarked
+from contextopt.engine.values import Certificate
+from contextopt.engine.warnings import warnings_json
+from contextopt.errors import Conflict, FieldProblem, InvalidInput
+from contextopt.lookups import find_one
+from contextopt.people.audit import SYSTEM, note_event
+from contextopt.people.models import Team
 
 log = structlog.get_logger(__name__)
+
+# The most phases that a team may have profiles for.
+PHASES_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProfile:
+    """A phase's settings. `version` is None for a default that the team has not changed."""
+
+    value: ProfileValue
+    version: int | None
+
+
+def load_active_profile(team_id: int, phase: str) -> ActiveProfile | None:
+    """Return the team's active profile of the phase, or else the default; None for an unknown phase."""
+    stored = PhaseProfile.objects.active().filter(team_id=team_id, phase=phase).first()
+    if stored is not None:
+        return ActiveProfile(stored.to_value(), stored.version)
+    default = DEFAULT_PROFILES.get(phase)
+    return None if default is None else ActiveProfile(default, None)
+
+
+def load_active_profiles(team_id: int) -> list[ActiveProfile]:
+    """Return the profile of every phase known to the team: the defaults in order, then its own."""
+    found = {name: ActiveProfile(value, None) for name, value in DEFAULT_PROFILES.items()}
+    for stored in PhaseProfile.objects.active().filter(team_id=team_id).order_by("phase"):
+        found[stored.phase] = ActiveProfile(stored.to_value(), stored.version)
+    return list(found.values())
+
+
+@transaction.atomic
+def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str) -> PhaseProfile:
+    """Add the next version and make it the active one. Settings not given are carried over.
+
+    Raises:
+        InvalidInput: a setting is null, or a phase without a profile lacks one.
+        Conflict: the team has as many phases as it may.
+    """
+    given = data.model_dump(exclude_unset=True, exclude={"note"})
+    for name, value in given.items():
+        if value is None:
+            raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
+    team.lock()
+    check_phase(team.pk, phase, given=given)
+    versions = PhaseProfile.objects.filter(team=team, phase=phase)
+    latest, before = versions.order_by("-version").first(), versions.active().first()
+    current = before or latest or DEFAULT_PROFILES.get(phase)
+    values = {name: getattr(current, name) for name in PHASE_SETTINGS if current} | given
+    profile = PhaseProfile(
+        team=team,
+        phase=phase,
+        version=latest.version + 1 if latest else 1,
+        is_active=True,
+        budget_tokens=values["budget_tokens"],
+        fields=list(values["fields"]),
+        note=data.note,
+        created_by=created_by,
+    )
+    try:
+        profile.full_clean(validate_constraints=False)
+    except ValidationError as error:
+        raise InvalidInput.of_model(error) from error
+    versions.active().update(is_active=False)
+    profile.save(force_insert=True)
+    _note(created_by, "profile.published", before, profile)
+    return profile
+
+
+def _note(actor: str, action: str, before: PhaseProfile | None, after: PhaseProfile) -> None:
+    note_event(
+        team_id=after.team_id,
+        actor=actor,
+        action=action,
+        subject=f"{after.phase} v{after.version}",
+        before=_settings_of(before) if before else None,
+        after=_settings_of(after),
+    )
+
+
+def _settings_of(profile: PhaseProfile) -> dict[str, object]:
+    return {"version": profile.version, **{name: getattr(profile, name) for name in PHASE_SETTINGS}}
+
+
+def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
+    """Refuse a new phase that lacks a setting or exceeds the limit.
+
+    Raises:
+        InvalidInput: a setting is not given, and there is no profile to carry it over from.
+        Conflict: the team has as many phases as it may.
+    """
+    if load_active_profile(team_id, phase) is not None:
+        return
+    rule = "is required: the phase has no profile to take it from"
+    missing = [FieldProblem(name, rule) for name in PHASE_SETTINGS if name not in given]
+    if missing:
+        raise InvalidInput(missing)
+    if PhaseProfile.objects.active().filter(team_id=team_id).count() >= PHASES_MAX:
+        raise Conflict(f"The team already has {PHASES_MAX} phases, the maximum.")
+
+
+def find_profile(team_id: int, phase: str, version: int) -> PhaseProfile:
+    """Return one version of the phase's settings.
+
+    Raises:
+        NotFound: the team has no such version.
+    """
+    rows = PhaseProfile.objects.filter(team_id=team_id, phase=phase, version=version)
+    return find_one(rows, f"version {version} of the phase {phase!r}")
+
+
+@transaction.atomic
+def activate_profile(*, team: Team, phase: str, version: int, actor: str = SYSTEM) -> PhaseProfile:
+    """Make an earlier version the active one again. The version itself does not change.
+
+    Raises:
+        NotFound: the team has no such version.
+    """
+    team.lock()
+    profile = find_profile(team.pk, phase, version)
+    others = PhaseProfile.objects.active().filter(team=team, phase=phase).exclude(pk=profile.pk)
+    before = others.first()
+    others.update(is_active=False)
+    PhaseProfile.objects.filter(pk=profile.pk).update(is_active=True)
+    profile.is_active = True
+    if before:
+        _note(actor, "profile.activated", before, profile)
+    return profile
 
 
 @dataclass(frozen=True, slots=True)

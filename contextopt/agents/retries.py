@@ -29,7 +29,7 @@ from contextopt.engine.agents.retries import (
     RetryPlan,
     plan_retry,
 )
-from contextopt.engine.text.counters import Counter, Unmarked
+from contextopt.engine.text.tokens import Counter, Unmarked
 from contextopt.errors import Conflict
 from contextopt.jobs import END_RETRY_WAITS, run_after_commit
 

@@ -9,17 +9,23 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
+from contextopt.api.protocol.authentication import (
+    READ,
+    WRITE,
+    ApiRequest,
+    actor,
+    find_space,
+    in_reach,
+    within_spaces,
+)
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
 from contextopt.api.protocol.problems import FieldError, errors_of
-from contextopt.api.protocol.reach import in_reach, within_spaces
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
 from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.prompts.warnings import WarningJson, warnings_json
-from contextopt.engine.text.errors import EngineError
+from contextopt.engine.validation import EngineError
+from contextopt.engine.warnings import WarningJson, warnings_json
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.lookups import find_one

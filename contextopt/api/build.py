@@ -31,19 +31,16 @@ from contextopt.api import (
     phases,
     records,
     replays,
-    repos,
-    simulations,
+    repositories,
     spaces,
-    standing,
     tasks,
     timelines,
 )
 from contextopt.api.protocol import problems
+from contextopt.api.protocol.authentication import confine
 from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
 from contextopt.api.protocol.problems import Problem
-from contextopt.api.protocol.reach import confine
-from contextopt.api.protocol.reference import complete, read_reference
-from contextopt.api.protocol.refusals import refusals_json, refusals_of
+from contextopt.api.protocol.reference import complete, read_reference, refusals_json, refusals_of
 from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
 from contextopt.errors import InvalidInput
 from contextopt.inputs import FAULTS_MAX, field_problems
@@ -205,8 +202,8 @@ def build_api() -> ContextApi:
     api.add_decorator(confine)
     problems.install(api)
     for module in (
-        assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repos, standing,
-        conversations, gateway, keys, simulations,
+        assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repositories,
+        conversations, gateway, keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api

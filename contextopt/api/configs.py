@@ -6,10 +6,8 @@ from typing import Any, Literal, TypedDict
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.protocol.reach import within_spaces
+from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, find_space, within_spaces
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
 from contextopt.inputs import Ordinal, Slug
 from contextopt.models import ContextConfig
 from contextopt.paging import by_number

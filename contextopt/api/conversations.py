@@ -7,11 +7,9 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
-from contextopt.api.protocol.reach import in_reach, within_spaces
-from contextopt.chat import outbox, prompts
+from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor, in_reach, within_spaces
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.chat import outbox, promptbuilder
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.inputs import Id, Slug
 from contextopt.models import Conversation, Message
@@ -174,7 +172,7 @@ def read_message(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
 @within_spaces()
 def read_prompt(request: ApiRequest, message_id: Path[Id]) -> HttpResponse:
     """Returns exactly the prompt sent to the endpoint: context, earlier messages, and the question."""
-    prompt = prompts.build_prompt(outbox.find_question(request.auth.team_id, message_id))
+    prompt = promptbuilder.build_prompt(outbox.find_question(request.auth.team_id, message_id))
     parts = [PartOut(role=part.role, content=part.content) for part in prompt.messages]
     return reply(PromptOut(messages=parts, is_complete=prompt.is_complete))
 

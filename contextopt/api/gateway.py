@@ -5,9 +5,8 @@ from typing import Literal, TypedDict
 from django.http import HttpResponse
 from ninja import Path, Router
 
-from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor, find_space
+from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, find_space, within_spaces
 from contextopt.api.protocol.outputs import reply
-from contextopt.api.protocol.reach import within_spaces
 from contextopt.gateway.policies import PolicyPatch, change_policy, policy_values, read_policy
 from contextopt.inputs import Slug
 

@@ -25,15 +25,14 @@ from contextopt.agents.handoffs.status import task_status
 from contextopt.agents.inputs import naming
 from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import created, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
+from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, reply
 from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord, TaskFacts
-from contextopt.engine.briefs.compression import compress
+from contextopt.engine.briefs.compressor import compress
 from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
-from contextopt.engine.prompts.warnings import WarningJson
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.warnings import WarningJson
 from contextopt.inputs import Id
 from contextopt.models import Finding, PhaseCompression
 from contextopt.paging import by_lowest

@@ -6,11 +6,9 @@ from typing import Any, Literal, TypedDict
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt.api.protocol.access import ADMIN, READ, ApiRequest, actor
+from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, within_spaces
 from contextopt.api.protocol.idempotency import answer_holds_secret
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.protocol.reach import within_spaces
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
 from contextopt.inputs import Id
 from contextopt.lookups import find_one
 from contextopt.models import ApiKey, Team

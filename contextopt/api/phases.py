@@ -8,20 +8,19 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.agents.inputs import FilterIn, Phase, ProfileIn
-from contextopt.agents.phases import filter_agent_context
-from contextopt.agents.profiles import (
+from contextopt.agents.phases import (
     ActiveProfile,
     activate_profile,
+    filter_agent_context,
     find_profile,
     load_active_profiles,
     publish_profile,
 )
 from contextopt.api.assemblies import CertificateOut
-from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.engine.prompts.warnings import WarningJson
-from contextopt.engine.text.counters import get_counter
+from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
+from contextopt.engine.text.tokens import get_counter
+from contextopt.engine.warnings import WarningJson
 from contextopt.inputs import Ordinal
 from contextopt.models import PhaseProfile
 from contextopt.paging import by_number

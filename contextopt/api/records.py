@@ -12,11 +12,17 @@ from ninja import Path, Query, Router
 from pydantic import Field, PlainValidator, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
+from contextopt.api.protocol.authentication import (
+    ADMIN,
+    READ,
+    WRITE,
+    ApiRequest,
+    actor,
+    find_space,
+    within_spaces,
+)
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
 from contextopt.api.protocol.problems import FieldError, field_errors
-from contextopt.api.protocol.reach import within_spaces
 from contextopt.assemblies.purge import purge_record
 from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems
 from contextopt.lookups import find_one

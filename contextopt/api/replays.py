@@ -1,20 +1,26 @@
-"""Endpoints that compute a logged assembly again, and explain it."""
+"""Endpoints that compute a logged assembly again, explain it, or play a conversation through."""
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+import structlog
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.api.assemblies import AssemblyOut, find_assembly
-from contextopt.api.protocol.access import READ, ApiRequest
+from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor, in_reach, within_spaces
 from contextopt.api.protocol.outputs import reply
-from contextopt.api.protocol.reach import in_reach, within_spaces
-from contextopt.assemblies.replay.expected import EXPECTED_CHARS, find_expected
-from contextopt.assemblies.replay.explanation import explain_record
-from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.inputs import ReplayIn
+from contextopt.assemblies.placement.rehearsal import TURNS_MAX, SimulationIn, simulate
+from contextopt.assemblies.replay.explanation import EXPECTED_CHARS, explain_record, find_expected
 from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.inputs import Id, Text
-from contextopt.models import Record
+from contextopt.models import Record, Space
+from contextopt.search.embedders import EmbeddingUnavailable
+from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import ensure_counted
+from contextopt.spaces.records import SEARCHABLE
+
+log = structlog.get_logger(__name__)
 
 router = Router(tags=["Assemblies"])
 
@@ -99,3 +105,49 @@ def explain(
     records = Record.objects.filter(space__team_id=request.auth.team_id).select_related("space")
     record = find_expected(assembly, expect, in_reach(request, records), field="expect")
     return reply(explain_record(assembly, record).to_json())
+
+
+class SimulatedOut(TypedDict):
+    """A placement at the prices of cached reads and writes, as shares of the input price. `cost` is the mean
+    of a prompt in input tokens at full price, and `hit_rate` the share that the cache holds.
+    """
+
+    placement: str
+    read: float
+    write: float
+    cost: float
+    hit_rate: float
+    recall: float | None
+
+
+class SimulationOut(TypedDict):
+    outcomes: list[SimulatedOut]
+
+
+@router.post("/placement-simulations", auth=WRITE, response=SimulationOut, summary="Simulate placements")
+def simulate_placements(request: ApiRequest, data: SimulationIn) -> HttpResponse:
+    """Plays a conversation through under each placement and returns what its prompts cost after the
+    provider's cache.
+
+    Its records are not stored. Recall is the share of the expected records that
+    are in sight.
+    """
+    outcomes = simulate(
+        team=request.auth.team,
+        scripts=[data.to_script()],
+        context_tokens=data.context_tokens,
+        turns=TURNS_MAX,
+        model=data.model,
+        actor=actor(request),
+        prepare=_make_searchable,
+    )
+    return reply({"outcomes": [outcome.to_json() for outcome in outcomes]})
+
+
+def _make_searchable(space: Space) -> None:
+    ensure_counted(SEARCHABLE, space.pk)
+    try:
+        ensure_embedded(SEARCHABLE, space.pk, limit=space.records.count())
+    except EmbeddingUnavailable as error:
+        # Questions are then matched by words only, as in any other space.
+        log.warning("simulation_not_embedded", error=str(error))

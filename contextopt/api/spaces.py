@@ -6,14 +6,21 @@ from typing import TypedDict
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import created, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.protocol.reach import in_reach, within_spaces
+from contextopt.api.protocol.authentication import (
+    ADMIN,
+    READ,
+    WRITE,
+    ApiRequest,
+    actor,
+    find_space,
+    in_reach,
+    within_spaces,
+)
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, reply
 from contextopt.inputs import Slug
 from contextopt.models import Space
 from contextopt.paging import by_text
-from contextopt.spaces import deletion, spaces
+from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 
 router = Router(tags=["Spaces"])
@@ -88,5 +95,5 @@ def delete_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
     """Deletes the space with its records, revisions, configs, assemblies, conversations and memories, and
     erases its text wherever it was copied to. This cannot be undone.
     """
-    deletion.delete_space(space=find_space(request, slug), actor=actor(request))
+    spaces.delete_space(space=find_space(request, slug), actor=actor(request))
     return HttpResponse(status=204)

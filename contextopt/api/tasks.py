@@ -14,11 +14,10 @@ from contextopt.agents.inputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
 from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
 from contextopt.agents.retrysettings import resolve_limits
 from contextopt.api.phases import AgentContextOut
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
-from contextopt.engine.prompts.warnings import WarningJson
-from contextopt.engine.text.counters import get_counter
+from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.engine.text.tokens import get_counter
+from contextopt.engine.warnings import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Ordinal, Text
 from contextopt.models import Attempt, Task

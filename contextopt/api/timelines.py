@@ -10,9 +10,8 @@ from contextopt.agents.tasks import find_task
 from contextopt.agents.timeline.account import add_up, read_phase_accounts
 from contextopt.agents.timeline.events import EventKind
 from contextopt.agents.timeline.sources import read_events
-from contextopt.api.protocol.access import READ, ApiRequest
-from contextopt.api.protocol.outputs import reply
-from contextopt.api.protocol.paging import PageQuery
+from contextopt.api.protocol.authentication import READ, ApiRequest
+from contextopt.api.protocol.outputs import PageQuery, reply
 from contextopt.api.tasks import PhaseWord
 from contextopt.inputs import Id
 

@@ -16,24 +16,23 @@ from django.utils import timezone
 
 from contextopt import engine
 from contextopt.assemblies.candidates import Candidates, ConfiguredSpace, load_candidates, load_space
-from contextopt.assemblies.givens import pack_givens
+from contextopt.assemblies.engineinputs import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import Occasion, log_assembly
-from contextopt.assemblies.modelwindows import model_window
-from contextopt.assemblies.placement.conversations import load_conversation, shared_prefix
-from contextopt.assemblies.placement.prices import cache_prices
-from contextopt.assemblies.questions import load_for_question
+from contextopt.assemblies.placement.modelcatalog import cache_prices, model_window
+from contextopt.assemblies.placement.state import load_conversation, shared_prefix
 from contextopt.assemblies.results import AssemblyResult, entries_json
-from contextopt.assemblies.sufficiency import Emptiness
+from contextopt.assemblies.retrieval import load_for_question
+from contextopt.assemblies.shortage import Emptiness
 from contextopt.engine import ContextConfig, PartSizes
+from contextopt.engine.config import LAST_RECORDS_STAGE
+from contextopt.engine.placement.blocks import Sight
+from contextopt.engine.placement.cachecosts import NO_DISCOUNT
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
-from contextopt.engine.placement.prices import NO_DISCOUNT
-from contextopt.engine.placement.sight import Sight
-from contextopt.engine.prompts.config import LAST_RECORDS_STAGE
-from contextopt.engine.prompts.values import WHOLE_SHARES
-from contextopt.engine.questions.mentions import Mentions
-from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.queryanalysis import Mentions
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.validation import InvalidValue
+from contextopt.engine.values import WHOLE_SHARES
 from contextopt.errors import InvalidInput
 from contextopt.search.hybrid import PreparedQuery, prepare_query
 from contextopt.search.workclock import loading, work_seconds

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, SpaceContext
-from contextopt.engine.prompts.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
-from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
-from contextopt.engine.prompts.scoring import HORIZON_US, coefficients
-from contextopt.engine.prompts.values import DateRange
-from contextopt.engine.prompts.warnings import ContextWarning
+from contextopt.engine.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
+from contextopt.engine.config import HEADER_STAGE, LAST_RECORDS_STAGE
+from contextopt.engine.ranking import HORIZON_US, coefficients
 from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.values import DateRange
+from contextopt.engine.warnings import ContextWarning
 from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN
 from contextopt.spaces.configs import SETTINGS

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from contextopt.assemblies.models import CONVERSATION_MAX
-from contextopt.engine.prompts.config import MAX_TOTAL_TOKENS, SCORED_STAGE, SEARCH_STAGE
-from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Share, Slug, Text, Tokens, Weight
+from contextopt.engine.config import MAX_TOTAL_TOKENS, SCORED_STAGE, SEARCH_STAGE
+from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Ordinal, Share, Slug, Text, Tokens, Weight
 from contextopt.limits import MODEL_MAX
 from contextopt.spaces.inputs import (
     Encoding,
@@ -14,6 +14,7 @@ from contextopt.spaces.inputs import (
     NotesChars,
     RecordTokens,
     ResponseTokens,
+    SettingsIn,
     Strictness,
     TotalTokens,
     WindowDays,
@@ -79,3 +80,14 @@ class AssemblyIn(PromptIn):
     """
 
     space: Slug
+
+
+class ReplayIn(Input):
+    """Other settings for a replay. Without any, the assembly is computed as it was.
+
+    `config` is a version of the space's settings; `settings` override it, and what the request had
+    overridden.
+    """
+
+    config: Ordinal | None = None
+    settings: SettingsIn = Field(default_factory=SettingsIn)

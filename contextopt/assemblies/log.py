@@ -15,19 +15,19 @@ from pydantic_core import to_json
 
 from contextopt.assemblies.candidates import ConfiguredSpace
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.ledgers import pack_entries
+from contextopt.assemblies.ledgercolumns import pack_entries
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import ContextConfig, PartSizes
+from contextopt.engine.adaptive import LOW_RELEVANCE
+from contextopt.engine.assembly import NOT_LOADED
+from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT
+from contextopt.engine.config import SCORED_STAGE
+from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.placement.choice import Placed
-from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
-from contextopt.engine.prompts.assembly import NOT_LOADED
-from contextopt.engine.prompts.config import SCORED_STAGE
-from contextopt.engine.prompts.selection import DUPLICATE_OF
-from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
-from contextopt.engine.prompts.values import Certificate
-from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
-from contextopt.engine.text.counters import Counter, Measurable
+from contextopt.engine.text.tokens import Counter, Measurable
+from contextopt.engine.values import Certificate
+from contextopt.engine.warnings import ContextWarning, warnings_json
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
 from contextopt.sql import fetch_column, fetch_one, id_array

@@ -7,9 +7,9 @@ from django.db import models
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
-from contextopt.assemblies.ledgers import EntryJson, unpack_entries
-from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
-from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, read_warnings
+from contextopt.assemblies.ledgercolumns import EntryJson, unpack_entries
+from contextopt.engine.config import HEADER_STAGE, LAST_RECORDS_STAGE
+from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, read_warnings
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
@@ -158,7 +158,7 @@ class Assembly(models.Model):
     # False for what the gateway would have inserted into a prompt that it only audited, and for hand-offs
     # that no phase received. It is the only figure that may still change.
     is_sent = models.BooleanField(default=True, db_default=True)
-    # A saving doesn't count if one of these is in `engine.prompts.warnings.INSUFFICIENT`.
+    # A saving doesn't count if one of these is in `engine.warnings.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
     assembly_ms = models.FloatField()
     encoding = models.CharField(max_length=64)

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from contextopt import engine
-from contextopt.assemblies.ledgers import EntryJson
+from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS
 from contextopt.engine import Assembled, LedgerEntry
 from contextopt.engine.placement.choice import Placed
-from contextopt.engine.prompts.rendering import record_lines
-from contextopt.engine.prompts.warnings import INSUFFICIENT, ContextWarning, warnings_json
+from contextopt.engine.rendering import record_lines
+from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, warnings_json
 
 
 @dataclass(frozen=True, slots=True)

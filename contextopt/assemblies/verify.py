@@ -8,18 +8,16 @@ from itertools import chain
 from typing import Any
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
-from contextopt.assemblies.placement.conversations import block_tokens, measure_again
+from contextopt.assemblies.placement.state import block_tokens, measure_again
 from contextopt.engine import ContextConfig, PartSizes
-from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
-from contextopt.engine.prompts.assembly import NOT_LOADED
-from contextopt.engine.prompts.budget import allocate
-from contextopt.engine.prompts.config import HEADER_STAGE
-from contextopt.engine.prompts.rendering import record_lines
-from contextopt.engine.prompts.selection import DUPLICATE_OF
-from contextopt.engine.prompts.truncation import OVER_BUDGET, OVER_RECORD_LIMIT
-from contextopt.engine.prompts.warnings import INSUFFICIENT, read_warnings
-from contextopt.engine.text.counters import Counter, HeuristicCounter, RenderedCounter
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.adaptive import LOW_RELEVANCE
+from contextopt.engine.assembly import NOT_LOADED
+from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT, allocate
+from contextopt.engine.config import HEADER_STAGE
+from contextopt.engine.details import DUPLICATE_OF
+from contextopt.engine.rendering import record_lines
+from contextopt.engine.text.tokens import Counter, HeuristicCounter, RenderedCounter, Tokenizer, get_tokenizer
+from contextopt.engine.warnings import INSUFFICIENT, read_warnings
 
 type Figure = tuple[str, object]
 

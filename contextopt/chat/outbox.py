@@ -33,9 +33,9 @@ from contextopt.chat.models import (
     Message,
     MessageState,
 )
-from contextopt.chat.prompts import blocks_in, build_prompt, instructions
+from contextopt.chat.promptbuilder import blocks_in, build_prompt, instructions
+from contextopt.engine.config import SEARCH_STAGE
 from contextopt.engine.placement.choice import AUTO
-from contextopt.engine.prompts.config import SEARCH_STAGE
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict

@@ -1,14 +1,17 @@
 """Connects a repository's coding agent, and undoes it."""
 
+import hashlib
+import json
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
-from contextopt.connections import store
-from contextopt.connections.realfiles import UnusableFile
-from contextopt.connections.store import Connection
-from contextopt.connections.toolfiles import Change, Outcome, undo_file, write_change
-from contextopt.connections.tools import Place, Tool
+from contextopt.connections.codingagents import Place, Tool
+from contextopt.connections.realfiles import UnusableFile, find_real, own_folder, write_whole
+from contextopt.connections.toolfiles import Change, KeptFile, Outcome, undo_file, write_change
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.limits import NAME_MAX
@@ -18,6 +21,72 @@ from contextopt.people.models import ApiKey, Team
 from contextopt.spaces.importing import ensure_space
 from contextopt.spaces.importing.git import git_folder, top_folder
 from contextopt.spaces.models import Space
+
+# In the person's configuration.
+FOLDER = "contextopt/connections"
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+
+class Connection(TypedDict):
+    """A connection as it is stored. `name` is the repository's, `files` is what undoing needs."""
+
+    tool: str
+    repository: str
+    name: str
+    space: str
+    url: str
+    key_id: int
+    key_file: str
+    files: list[KeptFile]
+
+
+def connection_file(tool: str, repository: Path) -> Path:
+    """Raises: LeadsOut."""
+    digest = hashlib.sha256(str(repository).encode()).hexdigest()[:8]
+    name = f"{FOLDER}/{tool}-{plain_name(repository.name)}-{digest}.json"
+    config = own_folder(os.environ.get("XDG_CONFIG_HOME"), ".config")
+    return find_real(config, name, "the connection, and its key")
+
+
+def key_file(file: Path) -> Path:
+    return file.with_suffix(".key")
+
+
+def plain_name(name: str) -> str:
+    """Return a name as a slug: lower case, hyphens for what a slug may not have."""
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:64] or "repository"
+
+
+def write_private(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(PRIVATE_FOLDER)
+    write_whole(path, content, PRIVATE_FILE)
+
+
+def write_connection(file: Path, connection: Connection) -> None:
+    write_private(file, json.dumps(connection, indent=2).encode())
+
+
+def read_connection(file: Path) -> Connection | None:
+    try:
+        found: Connection = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def others_of(tool: str, file: Path) -> Sequence[Path]:
+    """Return the files of the tool's other connections."""
+    return sorted(each for each in file.parent.glob(f"{tool}-*.json") if each != file)
+
+
+def forget(file: Path) -> None:
+    """Delete a connection and its key, and the folder after the last one."""
+    key_file(file).unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+    for folder in (file.parent, file.parent.parent):
+        if folder.exists() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +101,7 @@ class Plan:
 
     @property
     def key_file(self) -> Path:
-        return store.key_file(self.place.file)
+        return key_file(self.place.file)
 
 
 def find_root(folder: Path) -> Path:
@@ -72,10 +141,10 @@ def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Pl
         UnusableFile: a file of the tool cannot be changed.
     """
     root = find_root(repository)
-    place = Place(root, url.rstrip("/"), store.connection_file(tool.name, root))
+    place = Place(root, url.rstrip("/"), connection_file(tool.name, root))
     if place.file.exists():
         raise Conflict(f"{root} is already connected to {tool.label}. Run the command with --undo first.")
-    space = space or store.plain_name(root.name)
+    space = space or plain_name(root.name)
     return Plan(tool, place, root.name, space, tuple(tool.plan(place)))
 
 
@@ -95,8 +164,8 @@ def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Spac
         files=[change.kept() for change in plan.changes if not change.is_none],
     )
     try:
-        store.write_private(plan.key_file, f"{secret}\n".encode())
-        store.write_connection(plan.place.file, connection)
+        write_private(plan.key_file, f"{secret}\n".encode())
+        write_connection(plan.place.file, connection)
         for change in plan.changes:
             if not change.is_none:
                 write_change(change)
@@ -106,7 +175,7 @@ def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Spac
         if plan.place.file.is_file():
             undo_connection(plan.tool, plan.place.repository, actor=actor)
         elif plan.key_file.is_file():
-            store.forget(plan.place.file)
+            forget(plan.place.file)
         raise
     return key, space
 
@@ -120,18 +189,18 @@ def undo_connection(tool: Tool, repository: Path, *, actor: str) -> dict[str, Ou
         NotFound: the repository is not connected.
     """
     root = find_root(repository)
-    file = store.connection_file(tool.name, root)
-    connection = store.read_connection(file)
+    file = connection_file(tool.name, root)
+    connection = read_connection(file)
     if connection is None:
         raise NotFound(f"{root} is not connected to {tool.label}.")
-    shared = _hand_over(connection, store.others_of(tool.name, file))
+    shared = _hand_over(connection, others_of(tool.name, file))
     outcomes = {
         kept["path"]: undo_file(kept, root) for kept in connection["files"] if kept["path"] not in shared
     }
     key = ApiKey.objects.filter(pk=connection["key_id"]).first()
     if key is not None:
         revoke_key(key=key, actor=actor)
-    store.forget(file)
+    forget(file)
     return outcomes
 
 
@@ -139,9 +208,9 @@ def _hand_over(connection: Connection, others: Sequence[Path]) -> set[str]:
     """Give files outside the repository to another connection, and return their paths."""
     folder = connection["repository"]
     outside = [kept for kept in connection["files"] if not Path(kept["path"]).is_relative_to(folder)]
-    heir = store.read_connection(others[0]) if others and outside else None
+    heir = read_connection(others[0]) if others and outside else None
     if heir is None:
         return set()
     heir["files"] = [*heir["files"], *outside]
-    store.write_connection(others[0], heir)
+    write_connection(others[0], heir)
     return {kept["path"] for kept in outside}

@@ -28,20 +28,20 @@ Categories: incidents, decisions
 (1, True)
 """
 
+from contextopt.engine.assembly import assemble
 from contextopt.engine.briefs.claims import Claim, check_claims
-from contextopt.engine.briefs.compression import Compression, compress
+from contextopt.engine.briefs.compressor import Compression, compress
 from contextopt.engine.briefs.findings import Finding, parse_findings, render_finding
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
-from contextopt.engine.prompts.assembly import assemble
-from contextopt.engine.prompts.budget import allocate
-from contextopt.engine.prompts.config import ContextConfig
-from contextopt.engine.prompts.filters import FilterResult, filter_records
-from contextopt.engine.prompts.relevance import Match, Relevance, rate_neighbours, relevances
-from contextopt.engine.prompts.rendering import fit_header, header, render, summary_line
-from contextopt.engine.prompts.scoring import rank, score, score_float
-from contextopt.engine.prompts.selection import Query, RecordDetail
-from contextopt.engine.prompts.truncation import Cut, truncate
-from contextopt.engine.prompts.values import (
+from contextopt.engine.budget import Cut, allocate, truncate
+from contextopt.engine.config import ContextConfig
+from contextopt.engine.details import Query, RecordDetail
+from contextopt.engine.ranking import FilterResult, filter_records, rank, score, score_float
+from contextopt.engine.relevance import Match, Relevance, rate_neighbours, relevances
+from contextopt.engine.rendering import fit_header, header, render, summary_line
+from contextopt.engine.text.tokens import HeuristicTokenizer, Tokenizer, get_tokenizer
+from contextopt.engine.validation import BudgetExceeded, EngineError, InvalidValue, UnknownEncoding
+from contextopt.engine.values import (
     Assembled,
     Certificate,
     ContextFilters,
@@ -54,8 +54,6 @@ from contextopt.engine.prompts.values import (
     SpaceContext,
     TokenAllocation,
 )
-from contextopt.engine.text.errors import BudgetExceeded, EngineError, InvalidValue, UnknownEncoding
-from contextopt.engine.text.tokens import HeuristicTokenizer, Tokenizer, get_tokenizer
 
 __all__ = [
     "Assembled",

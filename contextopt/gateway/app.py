@@ -11,13 +11,13 @@ import httpx2
 import structlog
 from django.core.handlers.asgi import ASGIRequest
 
-from contextopt.asgi import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
+from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.gateway.admission import Gate, Refused
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.exchanges import Exchange
-from contextopt.gateway.log import Log
 from contextopt.gateway.models import Outcome, Protocol, Reason
 from contextopt.gateway.preparation import Preparation
+from contextopt.gateway.promptlog import Log
 from contextopt.gateway.relay import (
     Headers,
     LoopError,

@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 from django.utils import timezone
 
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.conversations import BlockPlace, Conversation, Plan
 from contextopt.gateway.models import Mode, Outcome, Protocol, Reason
 from contextopt.gateway.protocols.answers import AnswerCopy
 from contextopt.gateway.protocols.prompts import Prompt
+from contextopt.gateway.recognition import BlockPlace, Conversation, Plan
 from contextopt.telemetry.spans import OpenExchange, Parent
 
 

@@ -5,15 +5,15 @@ restores the original.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from contextopt.chat.prompts import frame_context
+from contextopt.chat.promptbuilder import frame_context
 from contextopt.engine.placement.choice import SYSTEM
-from contextopt.gateway.contexts import Composed
-from contextopt.gateway.conversations import Plan, mark_of
 from contextopt.gateway.deciders import Decider
+from contextopt.gateway.decisions import Composed
 from contextopt.gateway.models import Reason
 from contextopt.gateway.protocols.history import dropped_items
+from contextopt.gateway.protocols.jsonspans import Span
 from contextopt.gateway.protocols.prompts import Prompt, Splice, Turn
-from contextopt.gateway.protocols.spans import Span
+from contextopt.gateway.recognition import Plan, mark_of
 
 INSTRUCTIONS = (
     "The lines between BEGIN RECORDS {mark} and END RECORDS {mark} are notes from the user's team that can "

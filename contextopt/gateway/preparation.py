@@ -14,8 +14,16 @@ import structlog
 
 from contextopt.assemblies.log import draw_ids
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.contexts import Composed, PromptTask, compose, log_composed, settled, warm_up
-from contextopt.gateway.conversations import (
+from contextopt.gateway.deciders import DECIDERS, Decider, Deciders
+from contextopt.gateway.decisions import Composed, PromptTask, compose, log_composed, settled, warm_up
+from contextopt.gateway.exchanges import Exchange
+from contextopt.gateway.insertion import Changes, Known, change_prompt, splice
+from contextopt.gateway.models import Mode, Reason
+from contextopt.gateway.promptlog import until_answered
+from contextopt.gateway.protocols.history import cut_spans
+from contextopt.gateway.protocols.prompts import Prompt, TooLargeError, UnreadablePromptError
+from contextopt.gateway.protocols.reading import read_prompt
+from contextopt.gateway.recognition import (
     BlockTexts,
     Conversation,
     Conversations,
@@ -28,14 +36,6 @@ from contextopt.gateway.conversations import (
     place_of,
     recall,
 )
-from contextopt.gateway.deciders import DECIDERS, Decider, Deciders
-from contextopt.gateway.exchanges import Exchange
-from contextopt.gateway.insertion import Changes, Known, change_prompt, splice
-from contextopt.gateway.log import until_answered
-from contextopt.gateway.models import Mode, Reason
-from contextopt.gateway.protocols.history import cut_spans
-from contextopt.gateway.protocols.prompts import Prompt, TooLargeError, UnreadablePromptError
-from contextopt.gateway.protocols.reading import read_prompt
 from contextopt.gateway.relay import has_upstream
 from contextopt.gateway.threads import in_thread
 from contextopt.sql import DATABASE_UNREACHABLE

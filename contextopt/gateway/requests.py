@@ -9,14 +9,14 @@ from django.db import transaction
 from contextopt.assemblies.models import Assembly
 from contextopt.chat.endpoint import ANSWER_MAX_CHARS
 from contextopt.chat.models import MESSAGE_MAX
-from contextopt.gateway.contexts import PromptTask, Sizes, foresee
-from contextopt.gateway.conversations import place_at, place_of, recall
 from contextopt.gateway.counts import count_tokens
 from contextopt.gateway.deciders import Deciders
+from contextopt.gateway.decisions import PromptTask, Sizes, foresee
 from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.models import ANSWER_ID_MAX, GatewayRequest, Keep, Mode, Outcome, Protocol, Reason
 from contextopt.gateway.protocols.answers import Answer
 from contextopt.gateway.protocols.prompts import Prompt
+from contextopt.gateway.recognition import place_at, place_of, recall
 from contextopt.inputs import make_storable
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import hold_space, unless_deleted

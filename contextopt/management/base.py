@@ -24,7 +24,7 @@ from psycopg.errors import UndefinedColumn, UndefinedTable
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
-from contextopt.engine.text.errors import EngineError, InvalidValue
+from contextopt.engine.validation import EngineError, InvalidValue
 from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
 from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import field_problems, has_surrogate

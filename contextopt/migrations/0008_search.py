@@ -9,7 +9,7 @@ import django.db.models.deletion
 from django.db import migrations, models
 from django.db.models.functions import Left
 
-from contextopt.engine.text.language import READ_MAX, detect_language
+from contextopt.engine.text.lexical import READ_MAX, detect_language
 
 # At most 100,000 characters of the body: a vector holds a mebibyte and its making takes time. Punctuation
 # that joins names (users_table, auth.ts, src/app) becomes a blank, for queries alike. Of camelCase words the

@@ -16,12 +16,12 @@ from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 from contextopt.engine.agents.retries import Diagnosis
-from contextopt.engine.briefs.compression import find_lost, is_mentioned
+from contextopt.engine.briefs.compressor import find_lost, is_mentioned
 from contextopt.engine.briefs.findings import Finding
-from contextopt.engine.text.counters import HeuristicCounter
-from contextopt.engine.text.fences import without_marks
-from contextopt.engine.text.marks import marked_block
-from contextopt.engine.text.errors import UnknownEncoding
+from contextopt.engine.text.tokens import HeuristicCounter
+from contextopt.engine.text.quoting import without_marks
+from contextopt.engine.text.quoting import marked_block
+from contextopt.engine.validation import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
 
 FULL_REPLAN = "the task, plan and diagnosis in full"

@@ -1,15 +1,18 @@
 """Create, change, rotate and revoke API keys; each change is logged."""
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.audit import note_event
+from contextopt.people.clients import Way
 from contextopt.people.inputs import KeyIn, RotationIn
-from contextopt.people.models import ApiKey, Team
+from contextopt.people.models import SPACE_SLUGS_SQL, ApiKey, Team, hash_key
+from contextopt.sql import fetch_one
 
 
 @transaction.atomic
@@ -117,3 +120,45 @@ def _restrictions(key: ApiKey) -> dict[str, object]:
     limits = {"spaces": key.space_slugs or None, "requests_per_minute": key.requests_per_minute}
     given = {name: value for name, value in limits.items() if value is not None}
     return {"scope": key.scope, "prefix": key.prefix, "expires_at": key.expires_at, **given}
+
+
+KEY_MAX = 200
+KEY_COLUMNS = [field.attname for field in ApiKey._meta.concrete_fields]
+KEY_SQL = f"""
+SELECT {", ".join(KEY_COLUMNS)}, {SPACE_SLUGS_SQL} FROM {ApiKey._meta.db_table}
+ WHERE secret_hash = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %s)
+"""
+
+
+def read_secret(headers: Mapping[str, str]) -> str:
+    """Return the secret in `Authorization: Bearer SECRET`, else that in `X-API-Key`, or "" without one."""
+    scheme, _, given = headers.get("Authorization", "").strip().partition(" ")
+    bearer = given.strip() if scheme.lower() == "bearer" else ""
+    return bearer or headers.get("X-API-Key", "").strip()
+
+
+def find_key(secret: str, way: Way = Way.HTTP) -> ApiKey | None:
+    """Return the usable key of this secret and note its use."""
+    if not secret or len(secret) > KEY_MAX:
+        return None
+    key = load_key(hash_key(secret))
+    if key is not None:
+        key.touch(way)
+    return key
+
+
+def load_key(secret_hash: str) -> ApiKey | None:
+    """Return the key unless it is revoked or expired.
+
+    Every request begins with this, so the statement is written out. Building it each time took longer than
+    the database takes to answer.
+    """
+    row = fetch_one(KEY_SQL, [secret_hash, timezone.now()])
+    if row is None:
+        return None
+    *values, slugs = row
+    key = ApiKey.from_db(connection.alias, KEY_COLUMNS, values)
+    key.space_slugs = slugs
+    # Django's own cursors leave JSON as text.
+    key.ways = json.loads(key.ways)
+    return key

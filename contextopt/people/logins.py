@@ -20,10 +20,10 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from contextopt.errors import TooManyAttempts
-from contextopt.people import throttles
+from contextopt.people import rates
 from contextopt.people.addresses import client_address
 from contextopt.people.models import Throttle
-from contextopt.people.throttles import Bucket, Busy, Limit
+from contextopt.people.rates import Bucket, Busy, Limit
 
 PAIR = Limit("account at address", 5, timedelta(seconds=30))
 ADDRESS = Limit("address", 10, timedelta(seconds=6))
@@ -107,13 +107,13 @@ class LogInGate:
             _is_known.set(_known_key(*_pair(request, username)) in busy)
             # An attempt that is not made is not counted.
             hashing_room.check()
-            throttles.take(buckets, busy)
+            rates.take(buckets, busy)
 
 
 def note_log_in(request: HttpRequest, user: Any, **_: object) -> None:
     """Undo the count of a successful log-in, and remember its address as known."""
     buckets, _busy = _read(request, user.get_username())
-    throttles.give_back(buckets)
+    rates.give_back(buckets)
     known = _known_key(*_pair(request, user.get_username()))
     Throttle.objects.update_or_create(pk=known, defaults={"free_at": timezone.now() + KNOWN_FOR})
 
@@ -134,7 +134,7 @@ def count_wrong_key(request: HttpRequest) -> None:
 def count_wrong_key_from(address: str) -> None:
     """Count a wrong key from this address. Raises: TooManyAttempts."""
     bucket = WRONG_KEYS.of(address)
-    throttles.take([bucket], throttles.read_busy([bucket.key]))
+    rates.take([bucket], rates.read_busy([bucket.key]))
 
 
 def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:
@@ -142,7 +142,7 @@ def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:
     account, address = _pair(request, name)
     known, pair = _known_key(account, address), PAIR.of(account, address)
     buckets = [ADDRESS.of(address), ACCOUNT.of(account), pair]
-    busy = throttles.read_busy([known, *(bucket.key for bucket in buckets)])
+    busy = rates.read_busy([known, *(bucket.key for bucket in buckets)])
     return [pair] if known in busy else buckets, busy
 
 
@@ -151,4 +151,4 @@ def _pair(request: HttpRequest, name: str) -> tuple[str, str]:
 
 
 def _known_key(account: str, address: str) -> str:
-    return throttles.hash_parts("known", account, address)
+    return rates.hash_parts("known", account, address)

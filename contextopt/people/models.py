@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 
 from contextopt.limits import ACTOR_MAX, NAME_MAX
-from contextopt.people.ways import Way
+from contextopt.people.clients import Way
 from contextopt.sql import fetch_column
 
 KEY_PREFIX = "ctx_"

@@ -1,6 +1,7 @@
 """Reads files and history of a local folder: a git repository at a revision, or the files as they are."""
 
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from contextopt.engine.code.filescores import MAX_PATHS_PER_CHANGE, Change
 from contextopt.engine.code.graph.parsing import MAX_BYTES
-from contextopt.engine.code.relevance import MAX_PATHS_PER_CHANGE, Change
 from contextopt.engine.text.cleaning import cut
 from contextopt.errors import InvalidInput
-from contextopt.repositories.models import REPOSITORY_PATH_MAX
+from contextopt.repositories.models import REPOSITORY_NAME_MAX, REPOSITORY_PATH_MAX
 from contextopt.repositories.storedfiles import blob_id
 from contextopt.spaces.importing.git import (
     LOG_FORMAT,
@@ -330,3 +331,34 @@ def _file_bytes(path: Path) -> bytes | None:
             return file.read(MAX_BYTES + 1)
     except OSError:
         return None
+
+
+FALLBACK = "repository"
+# Names that say nothing about the project.
+GENERIC_NAMES = frozenset(
+    {
+        "app", "checkout", "clone", "code", "data", "git", "home", "main", "master", "mnt", "opt", "project",
+        "repo", "repos", "repositories", "repository", "root", "source", "src", "srv", "tmp", "trunk",
+        "users", "var", "work", "workspace", "worktree",
+    }
+)  # fmt: skip
+
+
+def name_of(folder: str, origin: str = "") -> str:
+    """Return the name for a folder's repository, in plain characters.
+
+    It is the folder's own name. If that is generic, such as `repo` or `src`, it is the last part of `origin`,
+    the address of its remote. If that is generic too, it is the nearest parent folder with a specific name.
+    """
+    own, remote = list(_parts(folder)), list(_parts(origin))
+    last = own[-1:]
+    specific = (part for part in (*last, *remote[-1:], *own[-2::-1]) if part.lower() not in GENERIC_NAMES)
+    return next(specific, last[0] if last else FALLBACK)
+
+
+def _parts(address: str) -> Iterator[str]:
+    """Yield the parts of a path or address, without characters that a name cannot contain."""
+    for part in re.split(r"[/\\:]", address):
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", part.removesuffix(".git")).strip("-.")
+        if plain:
+            yield plain[: REPOSITORY_NAME_MAX - 8]

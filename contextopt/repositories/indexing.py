@@ -18,21 +18,26 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from contextopt.engine.code.filescores import Change
 from contextopt.engine.code.graph import PARSER_VERSION, CodeGraph
-from contextopt.engine.code.graph.circles import find_circles
-from contextopt.engine.code.relevance import Change
+from contextopt.engine.code.graph.importgraph import find_circles
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, hold_team, wait_turn
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
-from contextopt.repositories.blobs import BlobKey, blob_ids, blob_row, drop_orphans, save_blobs
-from contextopt.repositories.checkouts import HISTORY_COMMITS, Checkout, Entry, Snapshot
+from contextopt.repositories.blobs import (
+    BlobKey,
+    blob_ids,
+    blob_row,
+    drop_orphans,
+    parse_contents,
+    save_blobs,
+)
+from contextopt.repositories.checkouts import HISTORY_COMMITS, Checkout, Entry, Snapshot, name_of
 from contextopt.repositories.graphs import dump_changes, load_changes, load_graph
 from contextopt.repositories.inputs import REPOSITORY_FILES_MAX
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
-from contextopt.repositories.names import name_of
 from contextopt.repositories.storedfiles import blob_id, kind_of
-from contextopt.repositories.workers import parse_contents
 
 # Reading fewer files is faster than starting other processes.
 PARALLEL_FROM = 300

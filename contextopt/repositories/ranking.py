@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from contextopt.engine.code.filescores import RankedFile, Ranker, Reading, RepositoryIndex, read_file
 from contextopt.engine.code.graph import ParsedFile, decode
 from contextopt.engine.code.packing import FULL, PATH, Packed, PackedFile, Source, pack
-from contextopt.engine.code.relevance import RankedFile, Ranker
-from contextopt.engine.code.repository import Reading, RepositoryIndex, read_file
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.tokens import RememberingTokenizer, Tokenizer, get_tokenizer
 from contextopt.errors import FieldProblem, InvalidInput

@@ -11,10 +11,9 @@ from operator import attrgetter
 
 from pydantic_core import from_json, to_json
 
+from contextopt.engine.code.filescores import FileTerms, Reading, read_file
 from contextopt.engine.code.graph import Import, ParsedFile, Symbol, language_of
-from contextopt.engine.code.graph.manifests import read_manifest
-from contextopt.engine.code.relevance import FileTerms
-from contextopt.engine.code.repository import Reading, read_file
+from contextopt.engine.code.graph.parsing import read_manifest
 
 # Files in one package of these languages see each other's definitions without an import.
 PACKAGE_KINDS = ("go", "java")

@@ -9,7 +9,7 @@ import structlog
 from django.utils import timezone
 
 from contextopt.engine import Match
-from contextopt.engine.questions.subjects import without_framing
+from contextopt.engine.queryanalysis import without_framing
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
 from contextopt.search.embedders import EmbeddingUnavailable, is_remote
 from contextopt.search.registry import Searchable, SearchFilters

@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 from django.utils import timezone
 
-from contextopt.engine.prompts.config import (
+from contextopt.engine.config import (
     MAX_ENCODING_CHARS,
     MAX_NOTES_CHARS,
     MAX_PART_TOKENS,
@@ -23,8 +23,8 @@ from contextopt.engine.prompts.config import (
     MIN_RECORD_TOKENS,
     MIN_RESPONSE_TOKENS,
 )
-from contextopt.engine.text.errors import UnknownEncoding
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.validation import UnknownEncoding
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.limits import ACTOR_MAX
 from contextopt.people.audit import SYSTEM, note_event

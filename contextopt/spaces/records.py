@@ -15,8 +15,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
-from contextopt.engine.prompts.rendering import summary_line
-from contextopt.engine.text.language import detect_language
+from contextopt.engine.rendering import summary_line
+from contextopt.engine.text.lexical import detect_language
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import DuplicateRecord, NotFound, PurgedRecord
 from contextopt.people.audit import note_event

@@ -1,7 +1,7 @@
 """Spans and metrics of prompts that pass through the gateway, and of the contexts assembled for them."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.core.exceptions import MiddlewareNotUsed
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from pydantic_core import to_json
 
 from contextopt.telemetry import names
-from contextopt.telemetry.exporter import Attributes, Telemetry, telemetry
+from contextopt.telemetry.exporter import Attributes, Telemetry, is_on, telemetry
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -213,3 +216,23 @@ def read_parent(headers: Mapping[str, str]) -> "Context":
 
     given = {name.lower(): value for name, value in headers.items()}
     return TraceContextTextMapPropagator().extract(given)
+
+
+class TraceMiddleware:
+    """Makes the caller's span the parent of what is recorded during the request."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        if not is_on():
+            raise MiddlewareNotUsed
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if "traceparent" not in request.headers:
+            return self.get_response(request)
+        from opentelemetry import context
+
+        token = context.attach(read_parent(request.headers))
+        try:
+            return self.get_response(request)
+        finally:
+            context.detach(token)

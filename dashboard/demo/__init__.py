@@ -19,19 +19,14 @@ from contextopt.people.audit import SYSTEM
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.configs import publish_settings
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import SEARCHABLE, upsert_records
 from contextopt.spaces.recordviews import view_record
-from contextopt.spaces.spaces import create_space
-from dashboard.demo.chapters import Stage
-from dashboard.demo.handoffs import HANDOFFS
+from contextopt.spaces.spaces import create_space, delete_space
 from dashboard.demo.memory import MEMORY
-from dashboard.demo.proof import PROOF
-from dashboard.demo.questions import CONVERSATIONS, QUESTIONS
-from dashboard.demo.repository import REPOSITORY
-from dashboard.demo.stories import Story, read_story, tell
-from dashboard.demo.timeline import TIMELINE
+from dashboard.demo.proof import CONVERSATIONS, PROOF, QUESTIONS
+from dashboard.demo.stories import Stage, Story, read_story, tell
+from dashboard.demo.tasks import HANDOFFS, REPOSITORY, TIMELINE
 
 log = structlog.get_logger(__name__)
 

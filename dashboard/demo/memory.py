@@ -6,8 +6,7 @@ from django.db.models import F, QuerySet
 
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.models import Assembly, Author, Message, Team
-from dashboard.demo.chapters import Chapter, Stage
-from dashboard.demo.stories import read_texts
+from dashboard.demo.stories import Chapter, Stage, read_texts
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.memories.inputs import MemoryIn

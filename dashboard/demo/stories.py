@@ -3,12 +3,15 @@
 import random
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
+
+from contextopt.models import Space, Team
 
 GAP = re.compile(r"\{(\w+)\}")
 
@@ -72,3 +75,29 @@ def tell(story: Story, number: int, rng: random.Random) -> Scene:
 
     tags = tuple(dict.fromkeys(fill(tag) for tag in scene.tags))
     return Scene(scene.type, tags, fill(scene.title), fill(scene.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The setting of a chapter: the team, the demo's spaces by slug, and the moment."""
+
+    team: Team
+    spaces: Mapping[str, Space]
+    now: datetime
+    rng: random.Random
+
+
+def _nothing(_team: Team) -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """`load` adds its data, `remove` deletes what does not go with the spaces, `count` counts its rows.
+
+    A chapter that adds to another one's rows leaves removing and counting to it.
+    """
+
+    load: Callable[[Stage], None]
+    remove: Callable[[Team], object] = _nothing
+    count: Callable[[Team], Mapping[str, int]] = _nothing

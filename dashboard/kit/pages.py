@@ -1,18 +1,25 @@
-"""Renders pages and their partials."""
+"""Renders pages, their partials, and pages of newest-first lists, and streams exports."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.messages import get_messages
 from django.contrib.messages.storage.base import BaseStorage
-from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.db.models import Model, QuerySet
+from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import push_url
+from pydantic_core import to_json
 
+from contextopt.api.protocol.outputs import csv_lines
+from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, read_digits
-from dashboard.kit.access import TeamRequest
+from contextopt.paging import by_moment
+from dashboard.kit.permissions import TeamRequest
 from dashboard.kit.savedviews import SavedView
 
 STOP_POLLING = 286
@@ -60,3 +67,57 @@ def count_polls(request: TeamRequest) -> dict[str, Any]:
 def saved_views(request: TeamRequest, page: str) -> QuerySet[SavedView]:
     """Return a page's saved views. The query runs only when the page shows them, not with every poll."""
     return SavedView.objects.visible_to(request.user, request.team).filter(page=page)
+
+
+PAGE_ROWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Page[Row: Model]:
+    """One page of rows; `older` is the cursor of the next page, empty on the last."""
+
+    rows: Sequence[Row]
+    older: str
+    is_first: bool
+
+
+def newest_page[Row: Model](
+    rows: QuerySet[Row], moment: str, cursor: str, size: int = PAGE_ROWS
+) -> Page[Row]:
+    """Return the rows after the cursor, ordered by the time field `moment` and then id, newest first.
+
+    An unreadable cursor is ignored: links get cut off, and page 1 is a fair answer.
+    """
+    key = _read_key(cursor)
+    shown, older = by_moment("page", moment).page(rows, key, size)
+    return Page(shown, older or "", key is None)
+
+
+def cursor_moment(cursor: str) -> datetime | None:
+    """Return the cursor's moment; None if it cannot be read."""
+    key = _read_key(cursor)
+    return key[0] if key else None
+
+
+def _read_key(cursor: str) -> tuple[Any, ...] | None:
+    try:
+        return by_moment("page", "").decode(cursor)
+    except InvalidInput:
+        return None
+
+
+def stream_csv(name: str, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> StreamingHttpResponse:
+    return StreamingHttpResponse(
+        csv_lines(header, rows),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}.csv"'},
+    )
+
+
+def stream_jsonl(name: str, rows: Iterable[Mapping[str, Any]]) -> StreamingHttpResponse:
+    """Send one object per line; dates and times are in ISO 8601."""
+    return StreamingHttpResponse(
+        (to_json(row) + b"\n" for row in rows),
+        content_type="application/jsonl; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}.jsonl"'},
+    )

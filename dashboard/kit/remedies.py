@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from contextopt.assemblies.assemble import REQUEST_NAMES
-from contextopt.engine.prompts.warnings import ContextWarning
+from contextopt.engine.warnings import ContextWarning
 from contextopt.models import Role
-from dashboard.kit.access import TeamRequest
+from dashboard.kit.permissions import TeamRequest
 
 
 @dataclass(frozen=True, slots=True)

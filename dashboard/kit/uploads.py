@@ -10,8 +10,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 
 from contextopt.spaces.importing import ImportReport, UnusableSource, open_input
-from dashboard.kit.access import TeamRequest
 from dashboard.kit.pages import render_page
+from dashboard.kit.permissions import TeamRequest
 
 FIELD = "file"
 REJECTIONS_SHOWN = 200

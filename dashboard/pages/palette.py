@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from contextopt.models import Assembly, Role, Space, Team
-from dashboard.kit.access import TeamRequest, team_page
 from dashboard.kit.filters import read_text
 from dashboard.kit.frame.navigation import NAVIGATION
+from dashboard.kit.permissions import TeamRequest, team_page
 from dashboard.pages.assemblies.filters import find_assemblies
 
 TYPED_MAX = 100

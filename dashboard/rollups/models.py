@@ -13,8 +13,8 @@ from django.db import models
 from django.db.models import Q
 from pgvector.django import VectorField
 
-from contextopt.assemblies.placement.pricebook import EnteredPrice
-from contextopt.engine.placement.prices import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
+from contextopt.assemblies.placement.modelcatalog import EnteredPrice
+from contextopt.engine.placement.cachecosts import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
 from contextopt.limits import MODEL_MAX
 from contextopt.models import ContextConfig, Kind, Space, Team
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram

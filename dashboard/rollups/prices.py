@@ -11,11 +11,10 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from contextopt.assemblies.placement.pricebook import EnteredPrice
-from contextopt.assemblies.placement.prices import TokenPrice, resolve_price
+from contextopt.assemblies.placement.modelcatalog import EnteredPrice, TokenPrice, resolve_price
 from contextopt.sql import fetch_rows
+from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.models import ModelPrice
-from dashboard.rollups.sources import FigureFilter
 
 # Further models get no price, as if it were unknown. The most used models come first.
 MODELS_PRICED = 200

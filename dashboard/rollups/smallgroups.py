@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from contextopt.sql import fetch_rows
+from dashboard.rollups.coverage import FigureFilter, narrow_dimensions, rollup_parameters
 from dashboard.rollups.measures import QUARTER, RATIO_SQL, UTILISATION_SQL
-from dashboard.rollups.sources import FigureFilter, narrow_dimensions, rollup_parameters
 
 
 @dataclass(frozen=True, slots=True)

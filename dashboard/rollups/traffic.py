@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from django.db.models import Q
 
-from contextopt.assemblies.placement.pricebook import EnteredPrice
+from contextopt.assemblies.placement.modelcatalog import EnteredPrice
 from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, EXACT_BELOW, Ends, Floats, exact_percentile

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.kit import formats
 from dashboard.kit.charts.plots import Json, share_lists
-from dashboard.kit.markdown import render_markdown
+from dashboard.kit.markdownhtml import render_markdown
 
 register = template.Library()
 

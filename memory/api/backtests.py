@@ -6,18 +6,30 @@ from typing import Any, Literal, TypedDict
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.protocol.reach import is_reached, within_spaces
+from contextopt.api.protocol.authentication import (
+    READ,
+    WRITE,
+    ApiRequest,
+    actor,
+    find_space,
+    is_reached,
+    within_spaces,
+)
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
 from contextopt.inputs import Id, Slug
 from contextopt.paging import by_moment
-from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
-from memory.backtests.costs import BacktestCosts, costs_of, read_costs
-from memory.backtests.figures import FIGURES, BacktestFigures, figures_of, read_figures
+from memory.backtests.backtests import BY_CHANGE, cancel_backtest, find_backtest, start_and_begin
+from memory.backtests.figures import (
+    FIGURES,
+    BacktestCosts,
+    BacktestFigures,
+    costs_of,
+    figures_of,
+    read_costs,
+    read_figures,
+)
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.models import Backtest, BacktestRow
-from memory.backtests.rows import BY_CHANGE
 
 router = Router(tags=["Backtests"])
 BY_TIME = by_moment("backtest", "created_at")

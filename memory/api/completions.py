@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 from django.http import HttpResponse
 from ninja import Router
 
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import reply
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from memory.memories.inputs import PatternIn

@@ -10,20 +10,27 @@ from ninja import Query, Router
 from pydantic import Field
 
 from contextopt.agents.models import PHASE_MAX
-from contextopt.api.protocol.access import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
-from contextopt.api.protocol.reach import NEEDS_SPACE, in_reach, is_reached, within_spaces
+from contextopt.api.protocol.authentication import (
+    NEEDS_SPACE,
+    READ,
+    WRITE,
+    ApiRequest,
+    actor,
+    in_reach,
+    is_reached,
+    within_spaces,
+)
+from contextopt.api.protocol.outputs import PageQuery, list_page, match_given, pick, reply
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
 from contextopt.models import ApiKey
 from contextopt.paging import by_moment
 from memory.feedback import votes
-from memory.feedback.gateway import find_request
 from memory.feedback.inputs import FeedbackBack, FeedbackIn, Rater
 from memory.feedback.models import ExternalMessage
 from memory.feedback.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
+from memory.feedback.votes import find_request
 from memory.models import Vote
 
 router = Router(tags=["Feedback"])

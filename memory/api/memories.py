@@ -9,9 +9,8 @@ from ninja import Path, Query, Router
 from pydantic import Field
 
 from contextopt.agents.models import REPOSITORY_MAX
-from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
+from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
 from contextopt.inputs import Id, Slug, Text
 from contextopt.paging import by_moment
 from memory.memories import models as limits

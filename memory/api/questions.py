@@ -8,10 +8,17 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
 
-from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor, find_space
-from contextopt.api.protocol.outputs import created, pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page
-from contextopt.api.protocol.reach import is_reached, within_spaces
+from contextopt.api.protocol.authentication import (
+    ADMIN,
+    READ,
+    WRITE,
+    ApiRequest,
+    actor,
+    find_space,
+    is_reached,
+    within_spaces,
+)
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one

@@ -9,10 +9,8 @@ from django.utils import timezone
 from ninja import Path, Query, Router
 from pydantic_core import to_json
 
-from contextopt.api.protocol.access import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.csvlines import csv_lines
-from contextopt.api.protocol.outputs import pick, reply
-from contextopt.api.protocol.paging import PageQuery, list_page, match_given
+from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
+from contextopt.api.protocol.outputs import PageQuery, csv_lines, list_page, match_given, pick, reply
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
 from contextopt.paging import by_moment

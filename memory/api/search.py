@@ -6,9 +6,8 @@ from django.http import HttpResponse
 from django.utils import timezone
 from ninja import Router
 
-from contextopt.api.protocol.access import READ, ApiRequest
+from contextopt.api.protocol.authentication import READ, ApiRequest, within_spaces
 from contextopt.api.protocol.outputs import reply
-from contextopt.api.protocol.reach import within_spaces
 from memory.search.inputs import SearchIn
 from memory.search.search import ResultOut, find
 

@@ -6,12 +6,12 @@ from django.http import HttpResponse
 from ninja import Router
 
 from contextopt.api.assemblies import CertificateOut
-from contextopt.api.protocol.access import WRITE, ApiRequest, actor
+from contextopt.api.protocol.authentication import WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.tasks import ActionName
-from contextopt.engine.prompts.warnings import WarningJson
-from memory.steps.build import build_step
+from contextopt.engine.warnings import WarningJson
 from memory.steps.inputs import AgentStepIn
+from memory.steps.step import build_step
 
 router = Router(tags=["Tasks"])
 

@@ -5,7 +5,7 @@ from typing import TypedDict
 from django.http import HttpResponse
 from ninja import Path, Router
 
-from contextopt.api.protocol.access import WRITE, ApiRequest, actor
+from contextopt.api.protocol.authentication import WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import reply
 from contextopt.inputs import Id
 from memory.api.memories import MemoryOut, memory_json

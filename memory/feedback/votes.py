@@ -6,19 +6,78 @@ from typing import Any
 
 import structlog
 from django.db import transaction
+from django.db.models import Avg, Case, FloatField, Q, Value, When
 from django.dispatch import Signal
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.locks import hold_team
+from contextopt.gateway.models import GatewayRequest
+from contextopt.limits import ACTOR_MAX
+from contextopt.locks import hold_team, unless_deleted
 from contextopt.lookups import find_one
 from contextopt.models import Assembly, Author, Message, Team
-from memory.feedback.gateway import find_request
 from memory.feedback.inputs import OpinionIn, SubjectIn
-from memory.feedback.models import ExternalMessage, Vote
-from memory.feedback.ratings import rate_strategies
+from memory.feedback.models import ExternalMessage, Rating, Vote
+from memory.strategies.credits import lock_strategies
+from memory.strategies.models import StrategyUse
+from memory.strategies.strategies import rate_use
 
 log = structlog.get_logger(__name__)
+
+
+def find_request(team_id: int, answer_id: str) -> GatewayRequest | None:
+    """Return the newest prompt of the team whose answer has this id and that has a context."""
+    rows = GatewayRequest.objects.filter(team_id=team_id, answer_id=answer_id, assembly__isnull=False)
+    # The second condition lets the index be used.
+    return rows.exclude(answer_id="").newest_first().first()
+
+
+def find_kept(assembly: Assembly, external: ExternalMessage | None = None) -> GatewayRequest | None:
+    """Return the prompt of an assembly whose texts were kept, if any: of that answer, or else the newest."""
+    rows = GatewayRequest.objects.filter(assembly=assembly).exclude(question="", answer="")
+    if external is not None:
+        rows = rows.filter(answer_id=external.external_id)
+    return rows.newest_first().first()
+
+
+USES_MAX = 50
+
+
+def rate_strategies(*, team_id: int, assembly_id: int, rater: str) -> None:
+    """Rate the strategies that an answer was made with by the share of the votes that are up: on it, and on
+    all other contexts of its task.
+
+    Each use has one rating, which follows the votes and is taken back with the last of them. Call this in the
+    vote's transaction, so that a stored vote always shows in the ratings.
+    """
+    with unless_deleted(), transaction.atomic():
+        hold_team(team_id)
+        uses = uses_of(team_id, assembly_id)
+        # A transaction that waits here counts the votes afterwards, so the last to write sees all of them.
+        lock_strategies({use.memory_id for use in uses})
+        for use in uses:
+            rate_use(use=use, rating=_share_up(team_id, use), actor=rater[:ACTOR_MAX])
+
+
+def _share_up(team_id: int, use: StrategyUse) -> float | None:
+    """Return the share of the votes that are up; None without votes."""
+    contexts = Q(pk=use.assembly_id) | Q(task__isnull=False, task=use.task_id)
+    votes = Vote.objects.filter(team_id=team_id, assembly__in=Assembly.objects.filter(contexts))
+    is_up = Case(When(rating=Rating.UP, then=Value(1.0)), default=Value(0.0), output_field=FloatField())
+    share: float | None = votes.aggregate(mean=Avg(is_up))["mean"]
+    return share
+
+
+def uses_of(team_id: int, assembly_id: int) -> list[StrategyUse]:
+    """Return the uses of strategies in an assembly, or in the task that the assembly was made for."""
+    task_id = Assembly.objects.filter(pk=assembly_id).values_list("task_id", flat=True).first()
+    named = Q(assembly_id=assembly_id) | Q(task__isnull=False, task=task_id)
+    return list(
+        StrategyUse.objects.select_related("memory")
+        .filter(named, memory__team_id=team_id)
+        .order_by("memory_id", "id")[:USES_MAX]
+    )
+
 
 # Sent when a vote was stored, changed or taken back, after the commit. It carries `team_id`, `assembly_id`,
 # `rater`, and the rating `before` and `after` ("up", "down", or "" for none).

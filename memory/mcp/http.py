@@ -18,11 +18,11 @@ from django.utils.http import is_same_domain
 from ninja.errors import AuthenticationError
 
 from contextopt.api.protocol import problems
-from contextopt.asgi import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
+from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import TooManyAttempts, TooManyRequests
-from contextopt.people.keychecks import find_key, read_secret
+from contextopt.people.clients import Way, way_of
+from contextopt.people.keys import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
-from contextopt.people.ways import Way, way_of
 from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp.callers import Caller, enter
 

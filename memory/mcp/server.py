@@ -19,8 +19,8 @@ from contextopt.inputs import field_problems
 from contextopt.locks import is_about_deleted
 from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp import tools
-from memory.mcp.answers import NAME, TITLE, VERSION, answer
 from memory.mcp.callers import current_team_id
+from memory.mcp.handlers import NAME, TITLE, VERSION, answer
 
 # More at once would wait for a connection to the database, or for the interpreter.
 CALLS_AT_ONCE = 6

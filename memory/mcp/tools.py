@@ -8,10 +8,10 @@ from contextopt.agents.inputs import PLAN_MAX, ErrorText, Files, Phase
 from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import CONVERSATION_MAX
-from contextopt.assemblies.placement.conversations import held_blocks
+from contextopt.assemblies.placement.state import held_blocks
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
+from contextopt.engine.config import MAX_PART_TOKENS
 from contextopt.engine.placement.choice import APPEND
-from contextopt.engine.prompts.config import MAX_PART_TOKENS
 from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.lookups import find_one
 from contextopt.models import Assembly
@@ -20,11 +20,16 @@ from memory.feedback.inputs import RATER_GIVEN_MAX, OpinionIn, SubjectIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX
 from memory.feedback.votes import give_feedback
 from memory.mcp.callers import current
-from memory.mcp.contexts import build_context
-from memory.mcp.explained import explain_context
-from memory.mcp.found import find_dropped, find_hits
-from memory.mcp.kept import keep_memory, keep_record
-from memory.mcp.steps import build_task_step, describe_failure
+from memory.mcp.handlers import (
+    build_context,
+    build_task_step,
+    describe_failure,
+    explain_context,
+    find_dropped,
+    find_hits,
+    keep_memory,
+    keep_record,
+)
 from memory.memories.inputs import Content
 from memory.questions.inputs import ExpectedId
 from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn

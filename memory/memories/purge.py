@@ -15,9 +15,9 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from pydantic_core import from_json
 
-from contextopt.assemblies.agentcopies import agent_payloads, erase_fence, erase_from_payloads, erase_section
 from contextopt.assemblies.models import AssemblyPayload, Kind
-from contextopt.engine.text.fences import STRATEGY_HINT
+from contextopt.assemblies.purge import agent_payloads, erase_fence, erase_from_payloads, erase_section
+from contextopt.engine.text.quoting import STRATEGY_HINT
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Completion, Space, StoredResponse
 from contextopt.people.audit import SYSTEM, note_event

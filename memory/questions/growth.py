@@ -9,7 +9,7 @@ from contextopt.errors import Conflict
 from contextopt.inputs import QUERY_MAX
 from contextopt.models import Assembly, AssemblyPayload, Record, Space
 from memory.feedback.models import ANSWER_MAX
-from memory.feedback.use import answer_text, read_use
+from memory.feedback.recordusage import answer_text, read_use
 from memory.questions.inputs import EXPECTED_MAX, QuestionIn
 from memory.questions.models import Question, QuestionSource
 from memory.questions.sets import add_question, ensure_set

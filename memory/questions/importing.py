@@ -12,10 +12,9 @@ from contextopt.inputs import field_problems
 from contextopt.locks import hold_space
 from contextopt.spaces.importing import Found, ImportReport, RawRow, Rejection
 from contextopt.spaces.records import Status
-from memory.questions.expected import ExpectedRecords, store_expected
 from memory.questions.inputs import QuestionIn
 from memory.questions.models import Question, QuestionSet, QuestionSource
-from memory.questions.sets import QUESTIONS_MAX, touch
+from memory.questions.sets import QUESTIONS_MAX, ExpectedRecords, store_expected, touch
 
 BATCH = 500
 FIELDS = frozenset(QuestionIn.model_fields)

@@ -1,12 +1,13 @@
 """The results of an evaluation, question by question."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from django.db.models import QuerySet
+from django.db.models import Count, F, QuerySet
 
-from contextopt.engine.prompts.warnings import (
+from contextopt.assemblies.verify import Difference
+from contextopt.engine.warnings import (
     BUDGET_TOO_SMALL,
     EMPTY_WINDOW,
     NOT_EMBEDDED,
@@ -15,7 +16,9 @@ from contextopt.engine.prompts.warnings import (
     WarningJson,
     warnings_json,
 )
-from memory.questions.measures import ExpectedOut
+from contextopt.models import Record
+from contextopt.sql import fetch_all
+from memory.questions.evaluations import TOLERANCE, ExpectedOut
 from memory.questions.models import EvaluatedQuestion, Evaluation
 
 FOUND = "found"
@@ -114,3 +117,54 @@ def to_result(row: EvaluatedQuestion) -> QuestionResult:
 def read_results(evaluation: Evaluation) -> Sequence[QuestionResult]:
     """Return the results in the order of the questions."""
     return [to_result(row) for row in result_rows(evaluation).order_by("question_id")]
+
+
+def erase_from_evaluations(record: Record) -> int:
+    """Update the record's external id in stored outcomes; return how many questions had it."""
+    entry = {"id": record.pk}
+    rows = EvaluatedQuestion.objects.filter(
+        evaluation__question_set__space=record.space_id, outcomes__contains=[entry]
+    ).exclude(outcomes__contains=[{**entry, "external_id": record.external_id}])
+    changed = list(rows.select_for_update(of=("self",), no_key=True).order_by("pk"))
+    for row in changed:
+        for outcome in row.outcomes:
+            if outcome["id"] == record.pk:
+                outcome["external_id"] = record.external_id
+    return EvaluatedQuestion.objects.bulk_update(changed, ["outcomes"], batch_size=500)
+
+
+# An evaluation of which a question was deleted since can't be recomputed, and is left out.
+_SQL = """
+SELECT e.id, e.recall, found.recall, e.precision, found.precision,
+       e.evidence_shown, found.evidence_shown, e.tokens_mean, found.tokens_mean, e.empty,
+       found.empty
+  FROM memory_evaluation e
+  JOIN memory_questionset s ON s.id = e.question_set_id
+  JOIN contextopt_space p ON p.id = s.space_id
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS questions, avg(coalesce(o.share, 0)) AS recall, avg(r.precision) AS precision,
+              avg(r.evidence_shown) AS evidence_shown,
+              avg(r.tokens)::float8 AS tokens_mean, count(*) FILTER (WHERE r.is_empty) AS empty
+         FROM memory_evaluatedquestion r
+        CROSS JOIN LATERAL (
+              SELECT avg((one ->> 'outcome' = 'found')::int)::float8 AS share
+                FROM jsonb_array_elements(r.outcomes) one) o
+        WHERE r.evaluation_id = e.id) found
+ WHERE p.team_id = %(team)s AND e.state = 'done' AND found.questions = e.questions
+ ORDER BY e.id
+"""
+FIGURES = ("recall", "precision", "evidence_shown", "tokens_mean", "empty")
+
+
+def verify_evaluations(team_id: int) -> Iterator[tuple[int, Difference]]:
+    """Yield the team's evaluations with a figure that its questions' outcomes do not give."""
+    for evaluation_id, *values in fetch_all(_SQL, {"team": team_id}):
+        for name, stored, found in zip(FIGURES, values[::2], values[1::2], strict=True):
+            if stored is not None and abs(stored - found) > TOLERANCE * max(1, abs(found)):
+                yield evaluation_id, Difference(name, stored, found)
+
+
+def count_evaluations(team_id: int) -> int:
+    """Count the evaluations that can be recomputed."""
+    rows = Evaluation.objects.done().filter(question_set__space__team=team_id)
+    return rows.annotate(left=Count("results")).filter(left=F("questions")).count()

@@ -4,7 +4,7 @@ The figures cover finished items only, so that they do not reveal others' verdic
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
@@ -12,10 +12,39 @@ from typing import TypedDict
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q, QuerySet
 
+from contextopt.assemblies.verify import Difference
 from contextopt.models import Team
 from contextopt.sql import fetch_all
-from memory.review.agreement import krippendorff_alpha
+from memory.feedback.models import Vote
 from memory.review.models import ItemState, ReviewItem, ReviewSlot, Verdict
+
+
+def krippendorff_alpha(units: Mapping[tuple[str, ...], int]) -> float | None:
+    """Return Krippendorff's alpha for nominal values.
+
+    `units` maps each combination of values to the number of units that were given it; judges may be missing.
+    1 is perfect agreement, 0 is what chance would give, below 0 is systematic disagreement. None if
+    undefined: no unit has two values, or all values are the same.
+
+    Source: K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), section C, nominal data: α =
+    1 − (n − 1) · Σ_u (m_u − 1)⁻¹-weighted disagreeing pairs / (n² − Σ_c n_c²), over units of m_u ≥ 2 values.
+    """
+    totals: Counter[str] = Counter()
+    disagreeing = 0.0
+    for values, count in units.items():
+        if len(values) < 2:
+            continue
+        within = Counter(values)
+        size = len(values)
+        totals.update({value: times * count for value, times in within.items()})
+        differing_pairs = size * size - sum(times * times for times in within.values())
+        disagreeing += count * differing_pairs / (size - 1)
+    n = totals.total()
+    expected = n * n - sum(times * times for times in totals.values())
+    if not expected:
+        return None
+    return 1 - (n - 1) * disagreeing / expected
+
 
 GROUPS_MAX = 50
 EXPORT_CHUNK = 1_000
@@ -185,3 +214,27 @@ def csv_rows(rows: Iterable[VerdictRow]) -> Iterator[list[object]]:
             "judged_at": judged.isoformat() if judged else "",
         }
         yield [cells[name] for name in HEADER]
+
+
+CHUNK = 2_000
+_COPIES = {
+    "team_id": "assembly__team_id",
+    "space_id": "assembly__space_id",
+    "stage": "assembly__stage",
+    "config_version": "assembly__config__version",
+}
+_SUBJECTS = (("vote", Vote, _COPIES | {"phase": "assembly__phase"}), ("review item", ReviewItem, _COPIES))
+
+
+def verify_copies(team_id: int) -> Iterator[tuple[str, int, Difference]]:
+    """Yield the kind and id of each vote and review item with a copy that differs, and how."""
+    for subject, model, copies in _SUBJECTS:
+        rows = model._default_manager.filter(team_id=team_id).order_by("pk")
+        for pk, *values in rows.values_list("pk", *copies, *copies.values()).iterator(CHUNK):
+            for name, stored, found in zip(copies, values, values[len(copies) :], strict=False):
+                if stored != found:
+                    yield subject, pk, Difference(name, stored, found)
+
+
+def count_copies(team_id: int) -> int:
+    return sum(model._default_manager.filter(team_id=team_id).count() for _, model, _ in _SUBJECTS)

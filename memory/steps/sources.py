@@ -4,17 +4,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from contextopt.engine.agents.composition import raise_budget
+from contextopt.engine.agents.composition import raise_budget, share_out
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, Item
-from contextopt.engine.agents.shares import share_out
 from contextopt.engine.agents.steps import Candidates, LeftOut, Step
-from contextopt.engine.prompts.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, ContextWarning
+from contextopt.engine.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, ContextWarning
 from contextopt.models import StandingDocument
-from memory.steps.asked import Asked
-from memory.steps.found import Found
-from memory.steps.memories import find_memories
-from memory.steps.records import FoundRecords, find_records
-from memory.steps.repository import FoundFiles, Skipped, find_files, find_manifest, find_tree
+from memory.steps.candidates import (
+    Found,
+    FoundFiles,
+    FoundRecords,
+    Skipped,
+    find_files,
+    find_manifest,
+    find_memories,
+    find_records,
+    find_tree,
+)
+from memory.steps.subject import Asked
 from memory.strategies import hints
 
 PLANNING = "planning"

@@ -11,9 +11,8 @@ from django.db.models import F
 
 from contextopt.assemblies.log import PlainText, Saving, log_saving
 from contextopt.assemblies.models import Kind
-from contextopt.engine.text.counters import get_counter
-from contextopt.engine.text.fences import STRATEGY_HINT, fence
-from contextopt.engine.text.tokens import DEFAULT_ENCODING
+from contextopt.engine.text.quoting import STRATEGY_HINT, fence
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_counter
 from contextopt.errors import InvalidInput, ServiceUnavailable
 from contextopt.models import Assembly, Task, Team
 from contextopt.search.hybrid import prepare_query, search

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from contextopt.agents import models as limits
 from contextopt.agents.inputs import ErrorText, FilePath, Model, Plan, check_item, naming
-from contextopt.engine.agents.outcomes import StepOutcome, count_tries
-from contextopt.engine.agents.plans import read_plan
+from contextopt.engine.agents.plans import StepOutcome, count_tries, read_plan
 from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Text, refuse_blank
 
 LESSON_MAX = 10_000

@@ -2,9 +2,9 @@
 
 from typing import TypedDict
 
-from contextopt.engine.agents.outcomes import extract_successful_steps
+from contextopt.engine.agents.plans import extract_successful_steps
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
-from contextopt.engine.text.language import detect_language
+from contextopt.engine.text.lexical import detect_language
 from contextopt.models import Completion, Task
 from memory.memories.models import STRATEGY, Memory, TrustLevel
 from memory.strategies.credits import settle_uses

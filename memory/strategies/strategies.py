@@ -1,5 +1,7 @@
 """Strategies: ways of working that succeeded, stored once, used again, rated, retired."""
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,18 +12,33 @@ from django.db.models.functions import NullIf
 from django.utils import timezone
 
 from contextopt.engine.text.cleaning import cut, flatten_to
-from contextopt.engine.text.language import detect_language
+from contextopt.engine.text.lexical import detect_language
 from contextopt.errors import Conflict
 from contextopt.locks import hold_team
 from contextopt.lookups import find_one
 from contextopt.models import Task, Team
 from memory.memories.models import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX, Memory, TrustLevel
-from memory.memories.policies import MemoryPolicy
+from memory.memories.rules import MemoryPolicy
 from memory.strategies.inputs import FILES_CHANGED_MAX
-from memory.strategies.likeness import SIMILAR_FROM, overlap
 from memory.strategies.models import StrategyUse, TrustChange
 
 log = structlog.get_logger(__name__)
+
+# With one word more, fewer or different, plans of ten words count as similar; with another step they do not.
+SIMILAR_FROM = 0.8
+
+
+def step_words(steps: Iterable[str]) -> frozenset[str]:
+    """Return the words of the steps, ignoring case, order and punctuation."""
+    return frozenset(re.findall(r"\w+", " ".join(steps).casefold()))
+
+
+def overlap(steps: Sequence[str], others: Sequence[str]) -> float:
+    """Return the share of words that both have in common (Jaccard), from 0 to 1; 0 if there are no words."""
+    words, other_words = step_words(steps), step_words(others)
+    together = words | other_words
+    return len(words & other_words) / len(together) if together else 0.0
+
 
 STEP_CHARS = 300
 # A new strategy is compared with this many of the latest of its pattern and repository.

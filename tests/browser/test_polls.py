@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from contextopt.models import Space, Team
 from contextopt.people.audit import note_event
-from dashboard.kit.paging import PAGE_ROWS
+from dashboard.kit.pages import PAGE_ROWS
 from memory.questions.inputs import QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories

@@ -4,7 +4,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client, RequestFactory
 
-from config.compression import PageGZipMiddleware
+from config.middleware import PageGZipMiddleware
 from contextopt.models import User
 
 GZIP = {"Accept-Encoding": "gzip"}

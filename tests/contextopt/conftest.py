@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standing import attach_document
+from contextopt.agents.standingdocuments import attach_document
 from contextopt.models import (
     Correction,
     GatewayGap,

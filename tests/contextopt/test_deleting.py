@@ -41,9 +41,9 @@ from contextopt.repositories.inputs import RelevantIn
 from contextopt.repositories.ranking import rank_repository
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.spaces.configs import publish_config
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch
 from contextopt.spaces.records import create_record, lock_space, update_record, upsert_records
+from contextopt.spaces.spaces import delete_space
 from dashboard.rollups.fold import rebuild_day
 from memory.tasks import fill_review_queues
 from tests import factories

@@ -19,9 +19,8 @@ from contextopt.api.assemblies import AssemblyQuery
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import field_problems
 from contextopt.repositories.inputs import RepositoryIn
-from contextopt.spaces.importing.jsonl import read_jsonl
-from contextopt.spaces.importing.lines import Lines
-from contextopt.spaces.importing.rows import Rejection
+from contextopt.spaces.importing.files import read_jsonl
+from contextopt.spaces.importing.rows import Lines, Rejection
 from contextopt.spaces.inputs import RecordIn
 from contextopt.strictjson import DuplicateKey, check_keys, has_more_values, read_json, string_end
 from memory.memories.inputs import MemoryIn, RatingIn

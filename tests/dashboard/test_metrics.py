@@ -9,7 +9,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from contextopt.models import Assembly, Scope, Space
-from dashboard.gatewaymetrics import doubling_buckets
+from dashboard.metrics import doubling_buckets
 from dashboard.rollups.histograms import ASSEMBLY_MS
 from dashboard.tasks import fold_assemblies
 from tests import factories

@@ -6,12 +6,13 @@ from typing import Any
 
 from django.db import transaction
 
-from contextopt.agents.handoffs.budgets import input_budget, load_budgets
 from contextopt.agents.handoffs.compression import (
     consume,
     critical_text,
     find_unseen,
     handed_findings,
+    input_budget,
+    load_budgets,
     make_compression,
 )
 from contextopt.agents.handoffs.inputs import BundleIn
@@ -23,10 +24,9 @@ from contextopt.assemblies.log import log_saving
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.phases import PhaseProfile, PhaseResult, filter_phase
 from contextopt.engine.briefs import findings as values
-from contextopt.engine.prompts.warnings import ContextWarning, warnings_json
-from contextopt.engine.text.counters import RenderedCounter
-from contextopt.engine.text.marks import mark
-from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
+from contextopt.engine.text.quoting import mark
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, RenderedCounter, get_tokenizer
+from contextopt.engine.warnings import ContextWarning, warnings_json
 from contextopt.people.audit import SYSTEM
 
 IN_BRIEF = "in_brief"

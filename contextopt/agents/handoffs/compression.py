@@ -2,22 +2,29 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from contextopt.agents.handoffs.budgets import HandoffBudgets, load_budgets
-from contextopt.agents.handoffs.models import BriefState, Finding, PhaseCompression, finding_key, number_of
+from contextopt.agents.handoffs.models import (
+    BriefState,
+    Finding,
+    HandoffSettings,
+    PhaseCompression,
+    finding_key,
+    number_of,
+)
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.log import PlainText, Saving, log_saving
 from contextopt.assemblies.models import DEMO_ACTOR, Assembly, Kind
 from contextopt.chat import endpoint
 from contextopt.engine.briefs import findings as values
-from contextopt.engine.briefs.compression import (
+from contextopt.engine.briefs.compressor import (
     compress,
     find_critical,
     find_lost,
@@ -25,14 +32,84 @@ from contextopt.engine.briefs.compression import (
     with_dependencies,
 )
 from contextopt.engine.briefs.findings import render_finding
-from contextopt.engine.prompts.warnings import warnings_json
-from contextopt.engine.text.counters import RenderedCounter
-from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
+from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, RenderedCounter, get_tokenizer
+from contextopt.engine.warnings import warnings_json
 from contextopt.errors import Conflict, OpenDecisions
 from contextopt.jobs import WRITE_BRIEF, run_after_commit
 from contextopt.limits import MODEL_MAX
 
 log = structlog.get_logger(__name__)
+
+BUNDLE_TOKENS = 35_000
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffBudgets:
+    """The settings of one phase. `bundle_tokens` is the budget of the context given to the phase."""
+
+    phase: HandoffPhase
+    bundle_tokens: int
+    settings: BriefSettings
+
+    @property
+    def limits(self) -> PhaseBrief:
+        return self.settings.for_phase(self.phase)
+
+    @property
+    def handed_tokens(self) -> int:
+        """The tokens that the phase may hand on, for its brief and its critical findings."""
+        return self.limits.budget_tokens + self.limits.critical_tokens
+
+    def to_json(self) -> dict[str, Any]:
+        limits = self.limits
+        return {
+            "bundle_tokens": self.bundle_tokens,
+            "findings_tokens": limits.output_tokens,
+            "brief_tokens": limits.budget_tokens,
+            "critical_tokens": limits.critical_tokens,
+            "max_critical": self.settings.max_critical,
+            "key_categories": list(limits.key_categories),
+            "critical_above": self.settings.critical_above,
+            "speculation_below": self.settings.speculation_below,
+        }
+
+
+def default_budgets(phase: HandoffPhase) -> HandoffBudgets:
+    return HandoffBudgets(phase, BUNDLE_TOKENS, BriefSettings())
+
+
+def load_budgets(team_id: int) -> Mapping[HandoffPhase, HandoffBudgets]:
+    """Return the settings of every phase, in one query."""
+    found = {phase: default_budgets(phase) for phase in HandoffPhase}
+    for stored in HandoffSettings.objects.filter(team_id=team_id):
+        phase = HandoffPhase(stored.phase)
+        found[phase] = _of(stored, found[phase])
+    return found
+
+
+def input_budget(budgets: Mapping[HandoffPhase, HandoffBudgets], phase: HandoffPhase) -> int:
+    """Return the tokens a phase may be given: its context, and the hand-off of the phase before it."""
+    before = phase.before
+    return budgets[phase].bundle_tokens + (budgets[before].handed_tokens if before else 0)
+
+
+def _of(stored: HandoffSettings, default: HandoffBudgets) -> HandoffBudgets:
+    limits = replace(
+        default.limits,
+        budget_tokens=stored.brief_tokens,
+        critical_tokens=stored.critical_tokens,
+        output_tokens=stored.findings_tokens,
+        key_categories=tuple(stored.key_categories),
+    )
+    settings = BriefSettings(
+        phases={stored.phase: limits},
+        critical_above=stored.critical_above,
+        speculation_below=stored.speculation_below,
+        max_critical=stored.max_critical,
+    )
+    return HandoffBudgets(default.phase, stored.bundle_tokens, settings)
+
 
 # Change this when the same findings would give another brief.
 WRITER_VERSION = "extract 1"

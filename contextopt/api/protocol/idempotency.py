@@ -8,7 +8,7 @@ from typing import Any, cast
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 
-from contextopt.api.protocol.access import ApiRequest
+from contextopt.api.protocol.authentication import ApiRequest
 from contextopt.api.protocol.problems import RequestInProgress
 from contextopt.errors import InvalidInput
 from contextopt.locks import Lock, take_turn

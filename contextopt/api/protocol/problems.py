@@ -13,7 +13,7 @@ from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
 from pydantic_core import to_json
 
-from contextopt.engine.text.errors import BudgetExceeded, EngineError, InvalidValue
+from contextopt.engine.validation import BudgetExceeded, EngineError, InvalidValue
 from contextopt.errors import (
     Busy,
     Conflict,

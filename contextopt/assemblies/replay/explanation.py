@@ -4,24 +4,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from contextopt.assemblies.givens import unpack_givens
-from contextopt.assemblies.ledgers import EntryJson
+from contextopt.assemblies.engineinputs import unpack_givens
+from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.replay.material import Material, NotReplayable, load_material
 from contextopt.assemblies.verify import read_config
 from contextopt.engine import ContextConfig
-from contextopt.engine.prompts.assembly import NOT_LOADED
-from contextopt.engine.prompts.config import HEADER_STAGE, LAST_RECORDS_STAGE
-from contextopt.engine.prompts.relevance import NOT_RELEVANT, rank_by_query
-from contextopt.engine.prompts.scoring import Scored, frequency, rank, recency
-from contextopt.engine.prompts.values import DateRange
+from contextopt.engine.assembly import NOT_LOADED
+from contextopt.engine.config import HEADER_STAGE, LAST_RECORDS_STAGE
+from contextopt.engine.ranking import Scored, frequency, rank, recency
+from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query
+from contextopt.engine.values import DateRange
 from contextopt.engine.wording import day, plural
-from contextopt.errors import Conflict
-from contextopt.spaces.models import Record, RecordRevision
+from contextopt.errors import Conflict, InvalidInput, NotFound
+from contextopt.inputs import read_digits
+from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record, RecordRevision
+from contextopt.spaces.records import split_identity
 
 
 class Step(StrEnum):
@@ -349,3 +354,34 @@ def _state_at(record: Record, moment: datetime) -> Record | RecordRevision:
     """Return the record as it was at the moment: the revision that the next change kept, or the record."""
     later = record.revisions.filter(changed_at__gt=moment).order_by("number")
     return later.defer("notes").first() or record
+
+
+EXPECTED_CHARS = SOURCE_MAX + EXTERNAL_ID_MAX + 1
+
+
+def find_expected(assembly: Assembly, expected: str, records: QuerySet[Record], *, field: str) -> Record:
+    """Return one of the `records` by its id, or a record of the assembly's space by SOURCE:EXTERNAL_ID.
+
+    Raises:
+        NotFound: no record has this id, or this source and external id.
+        InvalidInput: several records match, or the text has neither form; the error names `field`.
+    """
+    if expected.isascii() and expected.isdigit():
+        found = records.filter(pk=read_digits(expected) or 0).first()
+        if found is None:
+            raise NotFound(f"There is no record {expected[:40]}.")
+        return found
+    if ":" not in expected:
+        raise InvalidInput.of(field, "give a record's ID, or SOURCE:EXTERNAL_ID")
+    matches = list(records.filter(_by_identity(expected), space=assembly.space_id).order_by("pk")[:3])
+    if not matches:
+        raise NotFound(f"There is no record {expected[:80]!r} in the space of this context.")
+    if len(matches) > 1:
+        named = ", ".join(f"{one.pk} ({one.source!r}, {one.external_id!r})" for one in matches)
+        raise InvalidInput.of(field, f"names more than one record; give the ID: {named}"[:400])
+    return matches[0]
+
+
+def _by_identity(text: str) -> Q:
+    pairs = (Q(source=source, external_id=external_id) for source, external_id in split_identity(text))
+    return reduce(or_, pairs, Q(pk__in=()))

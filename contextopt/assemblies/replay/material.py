@@ -3,24 +3,24 @@
 The stored text, hash and ledger are not read, because a replay is compared with them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from contextopt import engine
 from contextopt.assemblies.candidates import Candidates
-from contextopt.assemblies.givens import GivenRecord, Givens, unpack_givens
+from contextopt.assemblies.engineinputs import GivenRecord, Givens, unpack_givens
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, Kind
-from contextopt.assemblies.questions import NOTES_READ
+from contextopt.assemblies.retrieval import NOTES_READ
 from contextopt.assemblies.verify import read_config
 from contextopt.engine import ContextConfig, PartSizes, Query, RecordDetail, RecordSummary, SpaceContext
-from contextopt.engine.prompts.duplicates import numbers_in
-from contextopt.engine.prompts.rendering import summary_line
-from contextopt.engine.text.errors import UnknownEncoding
+from contextopt.engine.duplicates import numbers_in
+from contextopt.engine.rendering import summary_line
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
-from contextopt.engine.version import ENGINE_VERSION
+from contextopt.engine.validation import UnknownEncoding
+from contextopt.engine.values import ENGINE_VERSION
 from contextopt.errors import Conflict
 from contextopt.search.embedders import usual_similarity
 from contextopt.spaces.versions import RecordVersion, read_versions
@@ -187,3 +187,21 @@ def detail_of(state: RecordVersion) -> RecordDetail:
     """Return a record at a version, as far as the engine reads it."""
     notes = state.notes[:NOTES_READ]
     return RecordDetail(state.title, state.type, tuple(state.tags), notes, state.thread, state.position)
+
+
+CHUNK = 200
+
+
+def last_contexts(team_id: int, last: int) -> list[int]:
+    """Return the ids of the team's last contexts of spaces, newest first."""
+    contexts = Assembly.objects.filter(team_id=team_id, kind=Kind.SPACE, space__isnull=False)
+    return list(contexts.newest_first().values_list("pk", flat=True)[:last])
+
+
+def read_contexts(team_id: int, ids: Sequence[int]) -> Iterator[Assembly]:
+    """Yield the team's assemblies in the order of `ids`, without those deleted in the meantime."""
+    rows = Assembly.objects.filter(team_id=team_id).for_replay()
+    for start in range(0, len(ids), CHUNK):
+        chunk = ids[start : start + CHUNK]
+        found = rows.in_bulk(chunk)
+        yield from (found[one] for one in chunk if one in found)

@@ -3,20 +3,32 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from pydantic_core import from_json, to_json
 
-from contextopt.assemblies.ledgers import pack_entries
+from contextopt.assemblies.inputs import ReplayIn
+from contextopt.assemblies.ledgercolumns import pack_entries
 from contextopt.assemblies.models import Assembly, AssemblyPayload
-from contextopt.assemblies.replay.inputs import ReplayIn
-from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, load_material
-from contextopt.assemblies.replay.reach import Reached, decide_under
-from contextopt.assemblies.replay.settings import settings_for
+from contextopt.assemblies.placement.modelcatalog import PriceBook
+from contextopt.assemblies.placement.state import PromptSizes, logged_prompt
+from contextopt.assemblies.replay.candidates import Reached, decide_under, settings_for
+from contextopt.assemblies.replay.material import (
+    Material,
+    NotReplayable,
+    Reason,
+    last_contexts,
+    load_material,
+    read_contexts,
+)
 from contextopt.assemblies.results import AssemblyResult, entries_json
-from contextopt.assemblies.sufficiency import Emptiness
+from contextopt.assemblies.shortage import Emptiness
+from contextopt.assemblies.verify import Difference
 from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
+from contextopt.engine.placement.cachecosts import Split
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement
-from contextopt.engine.prompts.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
+from contextopt.engine.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
+from contextopt.errors import PRODUCT_ERRORS
 from contextopt.search.workclock import work_seconds
 
 
@@ -183,3 +195,73 @@ def _differences(assembly: Assembly, result: AssemblyResult) -> Iterator[str]:
         "truncated": (stats.truncated, assembly.truncated),
     }
     yield from (name for name, (again, then) in pairs.items() if again != then)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCost:
+    """The cost of a prompt; `dollars` are None if the model has no price."""
+
+    split: Split
+    dollars: float | None
+
+
+def cost_of(assembly: Assembly, split: Split | None, book: PriceBook) -> PromptCost | None:
+    """Return the cost of the assembly's prompt for this split, at the prices of its day."""
+    if split is None:
+        return None
+    day = assembly.created_at.astimezone(ZoneInfo(assembly.team.time_zone)).date()
+    price = book.price(assembly.model, day)
+    return PromptCost(split, price.dollars(split) if price else None)
+
+
+def logged_split(assembly: Assembly) -> Split | None:
+    """Return the logged split of the prompt by the cache; None outside of a conversation."""
+    tokens, cached, cacheable = assembly.prompt_tokens, assembly.cached_tokens, assembly.cacheable_tokens
+    if tokens is None or cached is None or cacheable is None:
+        return None
+    return Split(cached, cacheable, tokens - cached - cacheable)
+
+
+def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
+    """Return the sizes of the prompt with the replayed context, as if the last prompt had been replayed too.
+
+    None outside of a conversation, or if the last prompt matters and cannot be replayed.
+    """
+    payload = again.assembly.payload
+    tokenizer = get_tokenizer(again.assembly.encoding)
+    logged = logged_prompt(payload, tokenizer) if again.result is not None else None
+    if logged is None or again.result is None:
+        return None
+    # A context in front of the conversation shares only its common beginning with the last one.
+    if again.is_changed and logged.placement == SYSTEM and logged.last_id is not None:
+        last = _replayed_text(logged.last_id, data)
+        if last is None:
+            return None
+        logged = logged.after(last)
+    return logged.measure(again.result.text, again.result.certificate.tokens, tokenizer)
+
+
+def _replayed_text(assembly_id: int, data: ReplayIn | None) -> str | None:
+    rows = Assembly.objects.for_replay()
+    try:
+        last = replay_assembly(rows.get(pk=assembly_id), data)
+    except PRODUCT_ERRORS:
+        return None
+    return last.result.text if last.result else None
+
+
+def replay_last(team_id: int, last: int) -> Iterator[Replay]:
+    """Yield the replays of the team's last contexts of spaces, newest first, under their own settings."""
+    yield from map(replay_assembly, read_contexts(team_id, last_contexts(team_id, last)))
+
+
+def differences_of(again: Replay) -> Iterator[Difference]:
+    """Yield the logged figures that the replay computes differently; none if it could not be replayed."""
+    if again.result is None:
+        return
+    pairs: dict[str, tuple[object, object]] = {
+        "sha256": (again.assembly.sha256, again.result.certificate.sha256),
+        "tokens": (again.assembly.tokens_after, again.result.certificate.total_tokens),
+    }
+    for name in again.differences:
+        yield Difference(name, *pairs.get(name, ("as logged", "something else")))

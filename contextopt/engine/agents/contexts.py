@@ -16,10 +16,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.fences import EXTERNAL_DATA, fence, quieten
-from contextopt.engine.text.marks import marked_block, marked_file
-from contextopt.engine.text.validation import check_text
+from contextopt.engine.text.quoting import EXTERNAL_DATA, fence, marked_block, marked_file, quieten
+from contextopt.engine.validation import InvalidValue, check_text
 
 type Item = str | Mapping[str, Any]
 

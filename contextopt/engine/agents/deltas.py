@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from contextopt.engine.agents.linediff import Patch, Work, diff_lines
+from contextopt.engine.agents.linediff import Patch, Work, diff_lines, shorten_lines
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.longlines import shorten_lines
-from contextopt.engine.text.marks import marked_block, marked_file
-from contextopt.engine.text.validation import MAX_INT, check_optional_int
+from contextopt.engine.text.quoting import marked_block, marked_file
+from contextopt.engine.validation import MAX_INT, check_optional_int
 
 type Content = str | bytes
 type Kind = Literal["changed", "new", "deleted", "renamed", "binary", "reverted"]

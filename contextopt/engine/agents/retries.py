@@ -26,10 +26,9 @@ from contextopt.engine.agents.errorlogs import (
 )
 from contextopt.engine.agents.plans import summarise_plan
 from contextopt.engine.text.cleaning import flatten, flatten_to
-from contextopt.engine.text.counters import Counter, RenderedCounter, Unmarked
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.marks import marked_block
-from contextopt.engine.text.validation import MAX_INT, check_int, check_text
+from contextopt.engine.text.quoting import marked_block
+from contextopt.engine.text.tokens import Counter, RenderedCounter, Unmarked
+from contextopt.engine.validation import MAX_INT, InvalidValue, check_int, check_text
 
 type ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]
 

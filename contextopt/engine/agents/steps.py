@@ -9,9 +9,8 @@ from contextopt.engine.agents.contexts import AgentContext, ContextFile, render_
 from contextopt.engine.agents.deltas import ChangedFile
 from contextopt.engine.agents.retries import RetryContext
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.marks import marked_block
-from contextopt.engine.text.validation import check_text
+from contextopt.engine.text.quoting import marked_block
+from contextopt.engine.validation import InvalidValue, check_text
 
 STANDING = "standing_documents"
 RETRY = "retry"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, Item, cut_item, item_body
-from contextopt.engine.text.counters import Counter
+from contextopt.engine.text.tokens import Counter
 
 TRIM_ORDER = ("docs", "memories", "files", "tree_paths", "tree", "tools", "package_manifest")
 """The least important field first."""

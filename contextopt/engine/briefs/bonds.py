@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from contextopt.engine.briefs.predicates import content_words, has_predicate
-from contextopt.engine.briefs.qualifiers import Wording
+from contextopt.engine.briefs.statements import Wording, content_words, has_predicate
 from contextopt.engine.text.sentences import Sentence
 
 MAX_FRAGMENT_WORDS = 12

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.validation import check_bool, check_choice, check_text
+from contextopt.engine.validation import InvalidValue, check_bool, check_choice, check_text
 
 type Decision = Literal["open", "resolved"]
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.validation import check_int, check_text
+from contextopt.engine.validation import InvalidValue, check_int, check_text
 
 MAX_BUDGET_TOKENS = 200_000
 MIN_BUDGET_TOKENS = 20

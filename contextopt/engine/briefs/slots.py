@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from contextopt.engine.briefs.bonds import find_bonds
 from contextopt.engine.briefs.findings import Finding
-from contextopt.engine.briefs.qualifiers import Wording
+from contextopt.engine.briefs.statements import Wording
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.sentences import Sentence, split_sentences
 

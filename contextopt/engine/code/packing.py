@@ -16,9 +16,8 @@ from typing import NamedTuple, Protocol
 from contextopt.engine.code.graph import ParsedFile
 from contextopt.engine.code.hunks import HunkWeights, TaskWords, Unit, cut_into_units
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import MAX_CHARS_PER_TOKEN, Tokenizer
-from contextopt.engine.text.validation import MAX_INT, check_int
+from contextopt.engine.validation import MAX_INT, InvalidValue, check_int
 
 FULL = "full"
 HUNKS = "hunks"

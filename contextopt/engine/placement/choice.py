@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from contextopt.engine.placement.prices import NO_DISCOUNT, NO_TOKENS, CachePrices, Split
-from contextopt.engine.placement.sight import NOTHING, Block, Sight
-from contextopt.engine.prompts.values import Assembled
-from contextopt.engine.text.errors import BudgetExceeded
+from contextopt.engine.placement.blocks import NOTHING, Block, Sight
+from contextopt.engine.placement.cachecosts import NO_DISCOUNT, NO_TOKENS, CachePrices, Split
+from contextopt.engine.validation import BudgetExceeded
+from contextopt.engine.values import Assembled
 
 type Placement = Literal["system", "tail", "append"]
 

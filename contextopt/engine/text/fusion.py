@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.validation import InvalidValue
 
 RRF_K = 2
 """Dampens the difference between the first ranks. Cormack, Clarke and Büttcher, SIGIR 2009, use 60 for many

@@ -7,8 +7,8 @@ message belong to the turn before it, whose calls they answer.
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 
+from contextopt.gateway.protocols.jsonspans import Span
 from contextopt.gateway.protocols.prompts import Prompt
-from contextopt.gateway.protocols.spans import Span
 
 
 def cut_history(prompt: Prompt, limit: int, count: Callable[[str], int], held: int = 0) -> int:

@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from contextopt.gateway.protocols.spans import Span
+from contextopt.gateway.protocols.jsonspans import Span
 
 # Values under these names are not text for the model, or are images or files of unknown token size.
 _NO_TEXT = frozenset({

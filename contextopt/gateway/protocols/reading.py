@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from contextopt.gateway.protocols.jsonspans import Place, find_places
 from contextopt.gateway.protocols.prompts import (
     Item,
     Prompt,
@@ -18,7 +19,6 @@ from contextopt.gateway.protocols.prompts import (
     as_text,
     text_in,
 )
-from contextopt.gateway.protocols.spans import Place, find_places
 from contextopt.strictjson import has_more_values, string_end
 
 type Reader = Callable[[bytes], Prompt]

@@ -8,12 +8,12 @@ from django.core.management.base import CommandParser
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.prompts.config import SEARCH_STAGE
+from contextopt.engine.config import SEARCH_STAGE
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
-from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import ACTOR, DONE, parse_input, space_of, team_of
-from contextopt.management.ledgers import describe_result
+from contextopt.management.documents import AnsweringCommand
+from contextopt.management.ledgertext import describe_result
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space, Team
 from contextopt.spaces.records import SEARCHABLE, tokenizer_of

@@ -8,11 +8,11 @@ from django.core.management.base import CommandParser
 from contextopt.agents.handoffs.inputs import PhaseFindings
 from contextopt.agents.inputs import naming
 from contextopt.assemblies.models import ALL_FINDINGS
-from contextopt.engine.briefs.compression import Compression, compress
+from contextopt.engine.briefs.compressor import Compression, compress
 from contextopt.engine.briefs.findings import parse_findings, render_finding
 from contextopt.engine.briefs.settings import BriefSettings
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.validation import InvalidValue
 from contextopt.errors import InvalidInput
 from contextopt.management.base import DONE, ReportingCommand
 from contextopt.management.documents import read_document

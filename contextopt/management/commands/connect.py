@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from django.core.management.base import CommandParser
 
+from contextopt.connections.codingagents import KEY_VARIABLE, TOOLS, Tool
 from contextopt.connections.connect import Plan, make_connection, plan_connection, undo_connection
 from contextopt.connections.toolfiles import LEFT
-from contextopt.connections.tools import KEY_VARIABLE, TOOLS, Tool
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
 from contextopt.spaces.importing import ImportReport, UnusableSource, import_rows, read_commits

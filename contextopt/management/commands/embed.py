@@ -11,7 +11,7 @@ from contextopt.locks import Lock, only_here
 from contextopt.management.base import DONE, Progress, ReportingCommand
 from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder
 from contextopt.search.vectors.fill import Work, work_through
-from contextopt.search.vectors.status import embedding_status
+from contextopt.search.vectors.storage import embedding_status
 
 # The length of a round. A change of the model in the settings is noticed between rounds.
 ROUND_SECONDS = 60.0

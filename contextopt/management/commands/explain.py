@@ -5,11 +5,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.assemblies.replay.expected import find_expected
-from contextopt.assemblies.replay.explanation import Explanation, explain_record
+from contextopt.assemblies.replay.explanation import Explanation, explain_record, find_expected
 from contextopt.lookups import find_one
 from contextopt.management.base import DONE, ReportingCommand, team_of
-from contextopt.management.ledgers import PARTS
+from contextopt.management.ledgertext import PARTS
 from contextopt.models import Assembly, Record
 
 

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from contextopt.agents.inputs import AgentContextIn, PhaseNamed
 from contextopt.agents.phases import FilterResult, figures, filter_agent_context
 from contextopt.assemblies.models import FULL_CONTEXT
-from contextopt.engine.text.counters import get_counter
+from contextopt.engine.text.tokens import get_counter
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import DocumentCommand, read_document
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Text
-from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import ACTOR, DONE, more_in_json, parse_input, team_of
+from contextopt.management.documents import AnsweringCommand
 from contextopt.management.repositories import Target, target
 from contextopt.models import Team
 from contextopt.repositories.graphs import load_index

@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 from pydantic import ValidationError
 
-from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.inputs import ReplayIn
+from contextopt.assemblies.replay.material import last_contexts, read_contexts
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
-from contextopt.assemblies.replay.selection import last_contexts, read_contexts
 from contextopt.engine.wording import plural
 from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput, NotFound
 from contextopt.inputs import BIGINT_MAX, field_problems

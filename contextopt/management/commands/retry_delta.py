@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from contextopt.agents.inputs import RetryIn, RetryLimitsIn
 from contextopt.agents.retries import Retry, log_delta, plan_delta
 from contextopt.agents.retrysettings import resolve_limits
-from contextopt.engine.text.counters import get_counter
+from contextopt.engine.text.tokens import get_counter
 from contextopt.management.base import ACTOR, DONE, parse_input, team_of
 from contextopt.management.documents import DocumentCommand, read_document
 

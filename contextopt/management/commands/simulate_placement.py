@@ -5,9 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.assemblies.placement.scripts import Script, parse_scripts
-from contextopt.assemblies.placement.simulations import CONTEXT_TOKENS, TURNS, simulate
-from contextopt.engine.prompts.config import MAX_PART_TOKENS
+from contextopt.assemblies.placement.rehearsal import CONTEXT_TOKENS, TURNS, Script, parse_scripts, simulate
+from contextopt.engine.config import MAX_PART_TOKENS
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
 from contextopt.management.documents import FILE, read_whole

@@ -1,6 +1,6 @@
 """Embedders turn texts into vectors. They share one protocol, and each is loaded on first use."""
 
-from contextopt.search.embedders.choice import (
+from contextopt.search.embedders.current import (
     configured_embedder,
     get_embedder,
     is_remote,

@@ -22,7 +22,7 @@ from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingSta
 from contextopt.search.registry import Searchable
 from contextopt.search.vectors.indexes import build_index, drop_index, index_is_ready
 from contextopt.search.vectors.nearest import EXACT_ROWS
-from contextopt.search.vectors.store import Prepared, drop_some, has_more_than, prepare, store
+from contextopt.search.vectors.storage import Prepared, drop_some, has_more_than, prepare, store
 from contextopt.sql import fetch_column
 
 log = structlog.get_logger(__name__)

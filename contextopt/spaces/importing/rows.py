@@ -1,7 +1,10 @@
 """The output of readers: a row as found, or the reason it could not be read."""
 
+import io
+import re
+from collections.abc import Buffer, Iterator
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import BinaryIO, TypedDict
 
 from contextopt.errors import ContextoptError
 
@@ -49,3 +52,62 @@ class RawRow:
 
 
 type Found = RawRow | Rejection
+
+
+LINE_MAX_BYTES = 16 * 2**20
+LINE_END = re.compile(rb"\r?\n|\r")
+LONE_RETURN = re.compile(rb"\r(?!\n)")
+
+
+class Lines:
+    """Iterate over the lines. `number` is the last line's number, counted from 1.
+
+    A line over the limit comes out blank, and `overlong` holds its number.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+        self.number = 0
+        self.overlong: int | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        while line := self.stream.readline(LINE_MAX_BYTES + 1):
+            self.number += 1
+            if len(line) > LINE_MAX_BYTES:
+                self._skip_rest(line)
+                self.overlong = self.number
+                line = b"\n"
+            yield line
+
+    def _skip_rest(self, part: bytes) -> None:
+        while part and not part.endswith(b"\n"):
+            part = self.stream.readline(LINE_MAX_BYTES)
+
+
+class ReturnsAsFeeds(io.RawIOBase):
+    """A stream that turns lone carriage returns into line feeds."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self.stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer)
+        chunk = self.stream.read1(len(view))
+        # Only the next byte shows whether a final return stands alone.
+        after = self.stream.peek(1)[:1] if chunk.endswith(b"\r") else b""
+        view[: len(chunk)] = LONE_RETURN.sub(b"\n", chunk + after)[: len(chunk)]
+        return len(chunk)
+
+
+def ends_in_return(head: bytes) -> bool:
+    """Tell whether the first line ends in a lone carriage return, as on old Macs."""
+    found = LINE_END.search(head)
+    return found is not None and found[0] == b"\r"
+
+
+def decode(line: bytes) -> str:
+    """Decode UTF-8. Invalid bytes become lone surrogates, which the fields' checks refuse."""
+    return line.decode("utf-8", "surrogateescape")

@@ -9,8 +9,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
 from contextopt.inputs import has_surrogate, read_digits
-from contextopt.spaces.importing.lines import LINE_MAX_BYTES, Lines, decode
-from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
+from contextopt.spaces.importing.rows import (
+    LINE_MAX_BYTES,
+    Found,
+    Lines,
+    RawRow,
+    Rejection,
+    UnusableSource,
+    decode,
+)
 from contextopt.spaces.inputs import RecordIn
 from contextopt.strictjson import DuplicateKey, read_json
 

@@ -11,8 +11,8 @@ from django.urls import get_script_prefix, reverse
 from django.utils.functional import SimpleLazyObject
 
 from contextopt.models import Membership, Role, Team
-from dashboard.kit.frame.events import EVENTS_PATH
-from dashboard.kit.frame.start import read_step
+from dashboard.kit.frame.guide import read_step
+from dashboard.kit.frame.serverevents import EVENTS_PATH
 from memory.models import ItemState, ReviewItem
 
 COUNTED_MAX = 99

@@ -22,10 +22,9 @@ from django.db import connections, transaction
 from django.db.models import Q
 
 from config.celery import CHAT_QUEUE, QUEUE
-from config.embedded import postgres, preparation
-from config.embedded.errors import AlreadyUpError, PortInUseError, SetupError
-from config.embedded.locks import open_lock, try_lock
-from config.embedded.place import Location
+from config.embedded import postgres, schema
+from config.embedded.filelocks import open_lock, try_lock
+from config.embedded.place import AlreadyUpError, Location, PortInUseError, SetupError
 from config.embedded.processes import Program, Supervisor, check_port, end_leftovers, find_free_port
 from contextopt.chat import endpoint
 from contextopt.management.base import WRITE_FAULTS
@@ -72,7 +71,7 @@ class Command(BaseCommand):
                     self._say(f"Stopped {ended} processes left over from an earlier run.")
                 check_port(host, port)
                 gateway_line = settle_gateway(port)
-                preparation.migrate_if_pending()
+                schema.migrate_if_pending()
                 collect_static_files()
                 self._welcome()
                 has_gateway = settings.GATEWAY_PORT is not None

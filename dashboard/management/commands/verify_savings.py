@@ -8,9 +8,9 @@ from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 from pydantic import BaseModel, Field
 
-from contextopt.agents.timeline.verify import Accounts, verify_account, verify_handoffs
+from contextopt.agents.timeline.account import Accounts, verify_account, verify_handoffs
 from contextopt.assemblies.corrections import list_corrections
-from contextopt.assemblies.replay.verify import differences_of, replay_last
+from contextopt.assemblies.replay.replay import differences_of, replay_last
 from contextopt.assemblies.verify import Difference, compare, recompute
 from contextopt.engine.wording import listed, plural
 from contextopt.inputs import Moment
@@ -25,10 +25,10 @@ from contextopt.management.base import (
     teams_of,
 )
 from contextopt.models import AssemblyPayload, Team
-from dashboard.rollups.costs import verify_costs
+from dashboard.rollups.costproof import verify_costs
 from dashboard.rollups.verify import count_rollups, verify_rollups
-from memory.questions.verify import count_evaluations, verify_evaluations
-from memory.review.copies import count_copies, verify_copies
+from memory.questions.results import count_evaluations, verify_evaluations
+from memory.review.verdicts import count_copies, verify_copies
 
 CHUNK = 500
 DIFFERENCES_KEPT = 10_000

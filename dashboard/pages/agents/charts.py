@@ -1,12 +1,12 @@
 """The charts of the agents' pages. Pure: rows in, Plotly figures out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
-from dashboard.kit.charts.columns import Cells, Column, ColumnChart
+from dashboard.kit.charts.panels import Cells, Column, ColumnChart
 from dashboard.kit.charts.plots import (
     COUNT_FORMAT,
     DASHES,
@@ -14,16 +14,18 @@ from dashboard.kit.charts.plots import (
     Plot,
     bar,
     bar_opacities,
+    bare_layout,
     lay_out,
     name_ends,
     plain,
     scatter,
     stacked,
     wall_clock,
+    with_counts,
 )
 from dashboard.kit.formats import percent, whole
 from dashboard.kit.periods import Period
-from dashboard.pages.agents.phasefigures import OTHERS, PhaseFigures, PhaseSeries
+from dashboard.pages.agents.figures import OTHERS, PhaseFigures, PhaseSeries
 from dashboard.pages.overview.charts import bucket_query, last_known
 
 # Each default phase has its own colour, the same in every period.
@@ -172,3 +174,40 @@ def _links(data: PhaseData, line: PhaseLine) -> Json:
     if line.phase == OTHERS:
         return {}
     return {"customdata": data.spans, "meta": {"rows": data.rows(line.phase)}}
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffBar:
+    """One phase: its findings in full, and the part handed on; None before the hand-off."""
+
+    label: str
+    full_tokens: int
+    brief_tokens: int | None
+    critical_tokens: int | None
+
+    @property
+    def handed_tokens(self) -> int | None:
+        if self.brief_tokens is None or self.critical_tokens is None:
+            return None
+        return self.brief_tokens + self.critical_tokens
+
+
+def handoff_figure(bars: Sequence[HandoffBar]) -> Plot:
+    """Draw two bars per phase: findings in full, and critical findings with the brief on top."""
+    labels = [each.label for each in bars]
+    traces = [
+        _bars("all findings", labels, [each.full_tokens for each in bars], "var(--response)", 1),
+        _bars("critical", labels, [each.critical_tokens for each in bars], "var(--context)", 2),
+        _bars("brief", labels, [each.brief_tokens for each in bars], "var(--history)", 2),
+    ]
+    plot = stacked(Plot(traces, bare_layout()))
+    plot.update_layout(margin={"l": 52, "r": 12, "b": 28}, bargap=0.35, hovermode="x unified")
+    plot.update_yaxes(rangemode="tozero", hoverformat=",.0f")
+    return with_counts(plot)
+
+
+def _bars(name: str, labels: list[str], values: Sequence[int | None], colour: str, group: int) -> Json:
+    return bar(
+        name=name, x=labels, y=list(values), marker={"color": colour}, offsetgroup=str(group),
+        legendgroup=name,
+    )  # fmt: skip

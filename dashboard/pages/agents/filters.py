@@ -12,7 +12,7 @@ from contextopt.models import Assembly, Attempt, HandoffPhase, Kind, Task, TaskS
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
 from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, PeriodForm, TeamFilterForm
 from dashboard.kit.periods import Period
-from dashboard.rollups.sources import FigureFilter
+from dashboard.rollups.coverage import FigureFilter
 
 # More than a screenful of files and arcs is unreadable.
 CHOSEN_FILES = 30

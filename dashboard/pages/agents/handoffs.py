@@ -10,7 +10,7 @@ from contextopt.agents.handoffs.models import finding_key
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
 from contextopt.agents.timeline.account import NOTHING, read_accounts
 from contextopt.engine.agents.linediff import diff_text
-from contextopt.engine.briefs.compression import MANY_CRITICAL, OPEN_DECISIONS
+from contextopt.engine.briefs.compressor import MANY_CRITICAL, OPEN_DECISIONS
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.models import (
     Assembly,

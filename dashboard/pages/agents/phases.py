@@ -11,19 +11,15 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from pydantic import ValidationError
 
 from contextopt.agents.inputs import PhaseNamed
-from contextopt.agents.profiles import activate_profile, load_active_profile, publish_profile
+from contextopt.agents.phases import activate_profile, load_active_profile, publish_profile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.models import Assembly, Kind, PhaseProfile, Role
-from dashboard.kit.access import TeamRequest, as_404, require_role, team_page
-from dashboard.kit.charts.columns import make_table, stream_columns
-from dashboard.kit.charts.panels import ChartPanel
+from dashboard.kit.charts.panels import ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.shapes import saving_bar
-from dashboard.kit.pages import render_page
-from dashboard.kit.paging import newest_page
+from dashboard.kit.pages import newest_page, render_page
+from dashboard.kit.permissions import TeamRequest, as_404, require_role, team_page
 from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows, columns_of
-from dashboard.pages.agents.filters import PhasesForm
-from dashboard.pages.agents.forms import ProfileForm
-from dashboard.pages.agents.phasefigures import (
+from dashboard.pages.agents.figures import (
     OTHERS,
     PhaseSeries,
     build_phase_tiles,
@@ -32,6 +28,8 @@ from dashboard.pages.agents.phasefigures import (
     phase_rows,
     read_phase_series,
 )
+from dashboard.pages.agents.filters import PhasesForm
+from dashboard.pages.agents.forms import ProfileForm
 
 TEMPLATE = "dashboard/phases.html"
 PROFILE_TEMPLATE = "dashboard/phase.html"

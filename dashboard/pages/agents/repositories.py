@@ -1,5 +1,7 @@
 """Repositories: facts about their files, and the files that a task needs."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -7,16 +9,134 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.agents.standing import attach_document, detach_document
+from contextopt.agents.standingdocuments import attach_document, detach_document
+from contextopt.engine.code.filescores import RankedFile
+from contextopt.engine.code.packing import FULL, HUNKS, PATH, SIGNATURES, Packed
 from contextopt.lookups import find_one
 from contextopt.models import Repository, RepositoryFile, Role, StandingDocument
 from contextopt.repositories.graphs import load_graph, load_index
 from contextopt.repositories.ranking import rank_repository
-from dashboard.kit.access import TeamRequest, as_404, get_repository, require_role, team_page
+from dashboard.kit.charts.shapes import Segment, stack_parts
 from dashboard.kit.pages import render_page
-from dashboard.pages.agents.filegraph import PARTS, choose_files, draw_imports
+from dashboard.kit.permissions import TeamRequest, as_404, get_repository, require_role, team_page
 from dashboard.pages.agents.filters import RelevantForm
 from dashboard.pages.agents.forms import StandingDocumentForm
+
+ROW_HEIGHT = 28
+ARCS_WIDTH = 150
+# The files' dots lie on a line near the right edge, from which the arcs bend to the left.
+SPINE = ARCS_WIDTH - 12
+
+MODE_WORDS = {FULL: "whole", HUNKS: "hunks", SIGNATURES: "signatures", PATH: "path only"}
+# The description of each part of a score, and the colour it borrows.
+PARTS = {
+    "content": ("words in the file", "context"),
+    "identifiers": ("whole identifiers", "neighbour"),
+    "path": ("words in the path", "system"),
+    "symbols": ("defined names", "history"),
+    "similar": ("changed for similar tasks", "topic"),
+    "recency": ("changed recently", "phase-5"),
+    "cochange": ("changed together", "phase-6"),
+    "graph": ("linked by imports", "response"),
+    "kind": ("documentation, example, changelog or migration", "empty"),
+    "seed": ("named in the task", "over"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenFile:
+    """A ranked file: the parts of its score, how the text shows it, and its imports among the chosen."""
+
+    rank: int
+    path: str
+    score: float
+    parts: tuple[Segment, ...]
+    parts_label: str
+    mode: str
+    mode_words: str
+    tokens: int | None
+    imports: tuple[int, ...]
+    imported_by: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """One import, from the row of the importing file to that of the imported one."""
+
+    source: int
+    target: int
+    shape: str
+    tip: str
+    is_down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The chosen files from top to bottom, with an arc for each import among them."""
+
+    arcs: tuple[Arc, ...]
+    nodes: tuple[tuple[int, str, str], ...]
+    width: int
+    spine: int
+    height: int
+    label: str
+
+
+def choose_files(
+    ranked: Sequence[RankedFile], packed: Packed, imports: Mapping[str, Sequence[str]]
+) -> list[ChosenFile]:
+    """Return the ranked files, each with how the text shows it."""
+    shown = {file.path: file for file in packed.files}
+    ranks = {file.path: rank for rank, file in enumerate(ranked, start=1)}
+    links = {path: [ranks[target] for target in imports.get(path, ()) if target in ranks] for path in ranks}
+    importers: dict[int, list[int]] = {}
+    for path, targets in links.items():
+        for target in targets:
+            importers.setdefault(target, []).append(ranks[path])
+    best = max((sum(part for part in file.parts.values() if part > 0) for file in ranked), default=0.0)
+    return [
+        ChosenFile(
+            rank=rank,
+            path=file.path,
+            score=file.score,
+            parts=stack_parts([(PARTS[name][1], value) for name, value in file.parts.items()], best),
+            parts_label=", ".join(f"{PARTS[name][0]} {value:.2f}" for name, value in file.parts.items()),
+            mode=shown[file.path].mode if file.path in shown else "",
+            mode_words=MODE_WORDS[shown[file.path].mode] if file.path in shown else "left out",
+            tokens=shown[file.path].tokens if file.path in shown else None,
+            imports=tuple(sorted(links[file.path])),
+            imported_by=tuple(sorted(importers.get(rank, ()))),
+        )
+        for rank, file in enumerate(ranked, start=1)
+    ]
+
+
+def draw_imports(files: Sequence[ChosenFile]) -> Picture:
+    """Draw arcs between the rows of the files; the further apart, the wider."""
+    arcs = [_arc(file.rank, target, len(files)) for file in files for target in file.imports]
+    best = max((file.score for file in files), default=0.0) or 1.0
+    nodes = tuple(
+        (file.rank, f"{_middle(file.rank):g}", f"{3 + 4 * max(0.0, file.score / best):.1f}") for file in files
+    )
+    words = f"{len(arcs)} imports among {len(files)} files, listed in the table."
+    return Picture(tuple(arcs), nodes, ARCS_WIDTH, SPINE, ROW_HEIGHT * len(files), words)
+
+
+def _middle(rank: int) -> float:
+    return ROW_HEIGHT * (rank - 0.5)
+
+
+def _arc(source: int, target: int, rows: int) -> Arc:
+    """Draw an arc from the spine to the left and back."""
+    room = SPINE - 18
+    start, end = _middle(source), _middle(target)
+    depth = 14 + (room - 14) * abs(target - source) / max(1, rows - 1)
+    # A cubic curve reaches three quarters of the way to its control points.
+    bend = SPINE - depth / 0.75
+    tip = f"{SPINE - 14:g},{end - 4:g} {SPINE - 6:g},{end:g} {SPINE - 14:g},{end + 4:g}"
+    shape = f"M{SPINE:g} {start:g}C{bend:.1f} {start:g} {bend:.1f} {end:g} {SPINE - 10:g} {end:g}"
+    return Arc(source, target, shape, tip, target > source)
+
 
 REPOSITORIES_SHOWN = 500
 GAPS_SHOWN = 200

@@ -12,12 +12,11 @@ from contextopt.agents.handoffs.models import RESOLUTION_MAX
 from contextopt.agents.handoffs.status import TaskStatus, read_status
 from contextopt.agents.tasks import create_task
 from contextopt.models import Finding, HandoffPhase, Role, Task
-from dashboard.kit.access import TeamRequest, as_404, as_message, get_task, require_role, team_page
-from dashboard.kit.pages import render_page
-from dashboard.kit.paging import newest_page
+from dashboard.kit.pages import newest_page, render_page
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_task, require_role, team_page
+from dashboard.pages.agents.charts import HandoffBar, handoff_figure
 from dashboard.pages.agents.filters import HandoffTasksForm
 from dashboard.pages.agents.forms import FindingForm, LabelsForm, TaskForm
-from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
 from dashboard.pages.agents.handoffs import (
     CATEGORIES,
     FindingFigures,

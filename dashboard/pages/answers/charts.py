@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dashboard.kit.charts.columns import Column, ColumnChart
+from dashboard.kit.charts.panels import Column, ColumnChart
 from dashboard.kit.charts.plots import (
     ACCENT,
     COUNT_FORMAT,

@@ -10,11 +10,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.models import Message, Role
-from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
-from dashboard.kit.charts.columns import stream_columns
+from dashboard.kit.charts.panels import stream_columns
 from dashboard.kit.filters import STAGES, space_choices
-from dashboard.kit.pages import render_page
-from dashboard.kit.paging import newest_page
+from dashboard.kit.pages import newest_page, render_page
+from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.pages.answers.charts import VOTE_CHARTS, VoteData
 from dashboard.pages.answers.figures import (
     Links,

@@ -15,15 +15,12 @@ from django_htmx.http import push_url
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Role
-from dashboard.kit.access import TeamRequest, as_404, as_message, require_role, team_page
-from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import read_text, space_choices
-from dashboard.kit.pages import STOP_POLLING, render_page
-from dashboard.kit.paging import newest_page
-from dashboard.pages.answers.advice import suggest_records, suggest_settings
+from dashboard.kit.pages import STOP_POLLING, newest_page, render_page, stream_csv, stream_jsonl
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, require_role, team_page
 from dashboard.pages.answers.filters import QueueForm
 from dashboard.pages.answers.forms import RulesForm, VerdictForm
-from dashboard.pages.answers.items import (
+from dashboard.pages.answers.reviewitems import (
     SKIPPED,
     ReviewedAnswer,
     own_slot,
@@ -32,6 +29,8 @@ from dashboard.pages.answers.items import (
     remember,
     skip,
     skipped_ids,
+    suggest_records,
+    suggest_settings,
 )
 from dashboard.pages.questions.forms import read_ticked
 from dashboard.pages.questions.questions import add_proposal_of, search_records

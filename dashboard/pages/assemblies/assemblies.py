@@ -14,18 +14,16 @@ from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.prompts.selection import DUPLICATE_OF
-from contextopt.engine.text.errors import UnknownEncoding
-from contextopt.engine.text.fences import without_marks
+from contextopt.engine.details import DUPLICATE_OF
+from contextopt.engine.text.quoting import without_marks
+from contextopt.engine.validation import UnknownEncoding
 from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message
-from dashboard.kit.access import TeamRequest, get_assembly, team_page
 from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, unmarked
-from dashboard.kit.exports import stream_csv, stream_jsonl
 from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.formats import reason_words, whole
 from dashboard.kit.forms import read_ticks
-from dashboard.kit.ledgers import (
+from dashboard.kit.inspector import (
     SHOWS,
     find_titles,
     keep_shown,
@@ -34,17 +32,16 @@ from dashboard.kit.ledgers import (
     unnamed_counts,
     weights_of,
 )
-from dashboard.kit.pages import STOP_POLLING, render_page, saved_views
+from dashboard.kit.pages import STOP_POLLING, render_page, saved_views, stream_csv, stream_jsonl
+from dashboard.kit.permissions import TeamRequest, get_assembly, team_page
 from dashboard.kit.remedies import show_warnings
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
 from dashboard.pages.assemblies.curve import draw_curve
-from dashboard.pages.assemblies.explained import explain_named
+from dashboard.pages.assemblies.explanations import explain_named
 from dashboard.pages.assemblies.filters import SORTS, AssembliesForm
-from dashboard.pages.assemblies.rows import SEARCHED_ROWS, read_list
-from dashboard.pages.assemblies.sections import section_rows
-from dashboard.pages.assemblies.tail import follow
-from dashboard.pages.assemblies.use import mark_used
+from dashboard.pages.assemblies.listrows import SEARCHED_ROWS, follow, read_list
+from dashboard.pages.assemblies.sections import mark_used, section_rows
 from dashboard.pages.assemblies.votebox import read_assembly_feedback
 from memory.feedback.trends import VoteFigures, count_votes
 

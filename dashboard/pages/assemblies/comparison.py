@@ -1,14 +1,15 @@
 """Compares two assemblies: figures, text line by line, and the outcome of each candidate. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
-from contextopt.assemblies.ledgers import EntryJson
+from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.engine.agents.linediff import diff_text
 from contextopt.models import Assembly
 from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
 from dashboard.kit.formats import milliseconds, percent, ratio, reason_words, signed, whole
-from dashboard.kit.ledgers import Titled, title_of
+from dashboard.kit.inspector import Titled, title_of
 
 NOT_NAMED = "not listed"
 
@@ -127,3 +128,45 @@ def _fate(found: tuple[int, EntryJson] | None) -> str:
         return NOT_NAMED
     rank, entry = found
     return f"kept, rank {rank}" if entry["kept"] else f"dropped, {reason_words(entry['reason'])}"
+
+
+# Longer runs of equal lines are folded, and this many of them stay visible on each side.
+FOLDED_FROM, CONTEXT_LINES = 8, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of both texts, or of one of them; `folded` equal lines are left out here if it is not 0."""
+
+    before: str | None
+    after: str | None
+    folded: int = 0
+
+    @property
+    def state(self) -> str:
+        if self.folded:
+            return "note"
+        return "kept" if self.before == self.after else "gone" if self.after is None else "added"
+
+
+def align(before: str, after: str) -> tuple[Line, ...]:
+    """Return the lines of both texts in order, each opposite its equal."""
+    was, now = (text[:SHOWN_CHARS].removesuffix("\n").split("\n") for text in (before, after))
+    matcher = SequenceMatcher(None, was, now, autojunk=False)
+    lines: list[Line] = []
+    for tag, start, end, start_after, end_after in matcher.get_opcodes():
+        if tag == "equal":
+            lines += _fold(was[start:end])
+        else:
+            lines += [Line(line, None) for line in was[start:end]]
+            lines += [Line(None, line) for line in now[start_after:end_after]]
+    return tuple(lines)
+
+
+def _fold(lines: Sequence[str]) -> Iterator[Line]:
+    if len(lines) < FOLDED_FROM:
+        yield from (Line(line, line) for line in lines)
+        return
+    yield from (Line(line, line) for line in lines[:CONTEXT_LINES])
+    yield Line(None, None, len(lines) - 2 * CONTEXT_LINES)
+    yield from (Line(line, line) for line in lines[-CONTEXT_LINES:])

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextopt.assemblies.ledgers import EntryJson
-from contextopt.engine.prompts.adaptive import LOW_RELEVANCE
-from contextopt.engine.prompts.config import ADAPTIVE
-from contextopt.engine.prompts.selection import DUPLICATE_OF
+from contextopt.assemblies.ledgercolumns import EntryJson
+from contextopt.engine.adaptive import LOW_RELEVANCE
+from contextopt.engine.config import ADAPTIVE
+from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.wording import plural
 
 AFTER_THE_CUT = 40

@@ -7,13 +7,13 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import CONVERSATION_MAX, SLOW_MS, AssemblyQuerySet
-from contextopt.engine.prompts.warnings import INSUFFICIENT
+from contextopt.engine.warnings import INSUFFICIENT
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.limits import MODEL_MAX
 from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Team
 from dashboard.kit.filters import AGENTS, STAGES, MomentField, SpaceFilterForm
 from dashboard.kit.formats import code_words
-from dashboard.kit.paging import cursor_moment
+from dashboard.kit.pages import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow
 
 SORTS = [

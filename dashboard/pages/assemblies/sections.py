@@ -1,12 +1,15 @@
 """The ledger of an agent's context by section, as rows of a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from contextopt.models import Assembly, AssemblyPayload
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.diffs import HEADINGS
 from dashboard.kit.formats import reason_words, whole
+from dashboard.kit.inspector import LedgerRow
+from memory.feedback.recordusage import answer_text, read_use
 
 LABELS = HEADINGS | {
     "standing_documents": "Standing documents",
@@ -68,3 +71,17 @@ def _counted(counts: Mapping[str, int]) -> Iterator[str]:
 def _item(item: Mapping[str, Any]) -> ItemRow:
     note = SHOWN_AS.get(item["reason"], reason_words(item["reason"]))
     return ItemRow(item["id"], item["kept"], note, whole(item["tokens"]))
+
+
+WORDS_SHOWN = 8
+
+
+def mark_used(rows: Sequence[LedgerRow], assembly: Assembly, payload: AssemblyPayload) -> list[LedgerRow]:
+    """Return the rows with the words that each used record shares with the answer."""
+    use = read_use(payload, answer_text(assembly))
+    return [
+        replace(row, shared=", ".join(use[row.id].words[:WORDS_SHOWN]))
+        if row.id in use and use[row.id].is_used
+        else row
+        for row in rows
+    ]

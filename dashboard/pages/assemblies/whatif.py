@@ -11,23 +11,29 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.assemblies.ledgers import EntryJson
+from contextopt.assemblies.inputs import ReplayIn
+from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.assemblies.models import Kind
-from contextopt.assemblies.placement.prices import PriceBook
-from contextopt.assemblies.replay.cost import PromptCost, cost_of, logged_split, replayed_sizes
-from contextopt.assemblies.replay.inputs import ReplayIn
-from contextopt.assemblies.replay.replay import Replay, replay_assembly
+from contextopt.assemblies.placement.modelcatalog import PriceBook
+from contextopt.assemblies.replay.replay import (
+    PromptCost,
+    Replay,
+    cost_of,
+    logged_split,
+    replay_assembly,
+    replayed_sizes,
+)
 from contextopt.assemblies.verify import read_config
 from contextopt.errors import PRODUCT_ERRORS
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, Role
 from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, given_settings
-from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
 from dashboard.kit.formats import reason_words
-from dashboard.kit.ledgers import Titled, find_titles, title_of, weights_of
+from dashboard.kit.inspector import Titled, find_titles, title_of, weights_of
 from dashboard.kit.pages import render_page
-from dashboard.pages.assemblies.sidebyside import align
+from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
+from dashboard.pages.assemblies.comparison import align
 from dashboard.pages.assemblies.whatifforms import WhatIfForm
 
 TEMPLATE = "dashboard/what_if.html"

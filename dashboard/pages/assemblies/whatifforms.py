@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from django import forms
 
-from contextopt.assemblies.replay.inputs import ReplayIn
+from contextopt.assemblies.inputs import ReplayIn
 from contextopt.engine import ContextConfig
-from contextopt.engine.prompts.config import (
+from contextopt.engine.config import (
     HEADER_STAGE,
     LAST_RECORDS_STAGE,
     MAX_PART_TOKENS,

@@ -14,26 +14,30 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from django_htmx.http import HttpResponseClientRefresh
 from pydantic import TypeAdapter, ValidationError
 
-from contextopt.assemblies.placement.prices import PriceBook
-from contextopt.assemblies.replay.cost import logged_split
+from contextopt.assemblies.placement.modelcatalog import PriceBook
+from contextopt.assemblies.replay.replay import logged_split
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.inputs import BigInt
 from contextopt.models import AssemblyPayload, Role, Space
 from contextopt.spaces.configs import activate_config
-from dashboard.kit.access import TeamRequest, as_404, as_message, get_space, require_role, team_page
-from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import offered_spaces, read_text
-from dashboard.kit.pages import render_page
+from dashboard.kit.pages import render_page, stream_csv
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.pages.backtests.charts import Step, changes_figure
 from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
-from dashboard.pages.spaces.budgets import changes_between
 from dashboard.pages.spaces.configs import announce_published
+from dashboard.pages.spaces.configviews import changes_between
 from dashboard.pages.spaces.proofs import read_version_proofs
-from memory.backtests.backtests import cancel_backtest, find_backtest, start_and_begin
-from memory.backtests.costs import costs_of, row_dollars
-from memory.backtests.figures import REPLAYED, BacktestFigures, figures_of, read_figures
-from memory.backtests.rows import BY_CHANGE
+from memory.backtests.backtests import BY_CHANGE, cancel_backtest, find_backtest, start_and_begin
+from memory.backtests.figures import (
+    REPLAYED,
+    BacktestFigures,
+    costs_of,
+    figures_of,
+    read_figures,
+    row_dollars,
+)
 from memory.models import Backtest, BacktestRow
 
 LIST_TEMPLATE = "dashboard/backtests.html"

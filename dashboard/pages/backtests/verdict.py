@@ -6,8 +6,7 @@ from contextopt.engine.wording import plural
 from dashboard.kit.charts.tiles import Change, Tile
 from dashboard.kit.formats import NONE, money, percent, whole
 from dashboard.pages.spaces.proofs import Proof
-from memory.backtests.costs import BacktestCosts
-from memory.backtests.figures import BacktestFigures
+from memory.backtests.figures import BacktestCosts, BacktestFigures
 from memory.models import Evaluation
 
 # Changes below half a per cent are none.

@@ -7,9 +7,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.models import Role
-from dashboard.kit.access import TeamRequest, as_message, get_memory, require_role, team_page
-from dashboard.kit.pages import render_page
-from dashboard.kit.paging import Page, newest_page
+from dashboard.kit.pages import Page, newest_page, render_page
+from dashboard.kit.permissions import TeamRequest, as_message, get_memory, require_role, team_page
 from dashboard.pages.memories.filters import MemoriesForm
 from dashboard.pages.memories.forms import MemoryEditForm, MemoryForm
 from memory.memories.memories import (

@@ -14,7 +14,7 @@ from contextopt.models import AuditEvent, Space, Team
 from contextopt.spaces.configs import SETTINGS
 from dashboard.kit.formats import setting_label, setting_words
 from dashboard.kit.periods import Period
-from dashboard.rollups.sources import FigureFilter
+from dashboard.rollups.coverage import FigureFilter
 
 CHANGES_SHOWN = 8
 DETAILS_SHOWN = 3

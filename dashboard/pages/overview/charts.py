@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from dashboard.kit.charts.columns import Column, ColumnChart
+from dashboard.kit.charts.panels import Column, ColumnChart
 from dashboard.kit.charts.plots import (
     ACCENT,
     COSTLY,

@@ -1,7 +1,7 @@
 """The overview's numbers, aggregated by the database from rollups.
 
-`FigureFilter` goes in, figures come out. Only this module and `dashboard.rollups.sources` know where they are
-read from.
+`FigureFilter` goes in, figures come out. Only this module and `dashboard.rollups.coverage` know where they
+are read from.
 """
 
 from bisect import bisect_right
@@ -18,6 +18,7 @@ from django.db import connection
 from contextopt.models import Kind
 from dashboard.kit.formats import approximate, whole
 from dashboard.kit.periods import Bucket, Period
+from dashboard.rollups.coverage import FigureFilter, rollup_parameters, rollup_rows
 from dashboard.rollups.histograms import (
     ASSEMBLY_MS,
     EXACT_BELOW,
@@ -39,7 +40,6 @@ from dashboard.rollups.prices import (
     read_prices,
 )
 from dashboard.rollups.smallgroups import LogRow, SmallGroups, read_small_groups
-from dashboard.rollups.sources import FigureFilter, rollup_parameters, rollup_rows
 
 
 class Figures(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dashboard.kit.charts.columns import Cells
+from dashboard.kit.charts.panels import Cells
 from dashboard.kit.charts.plots import (
     DASHES,
     Json,

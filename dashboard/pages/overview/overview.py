@@ -12,27 +12,22 @@ from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRefresh
 
 from contextopt.models import Assembly, Kind, Space
-from dashboard.kit.access import TeamRequest, team_page
-from dashboard.kit.charts.columns import Cells, make_table, stream_columns
-from dashboard.kit.charts.panels import ChartPanel
+from dashboard.kit.charts.panels import Cells, ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.plots import Mark
 from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.pages import STOP_POLLING, count_polls, render_page, saved_views
 from dashboard.kit.periods import Bucket
+from dashboard.kit.permissions import TeamRequest, team_page
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.overview.changes import PeriodChange, read_changes
 from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, draw_chart
-from dashboard.pages.overview.choices import read_choices
-from dashboard.pages.overview.cost import CostCard, Reported, build_cost, read_reported
-from dashboard.pages.overview.diagnosis import observe, point_out
+from dashboard.pages.overview.cost import CostCard, Reported, build_cost, project_month, read_reported
+from dashboard.pages.overview.diagnosis import observe, point_out, read_space_facts
 from dashboard.pages.overview.figures import Series, read_earlier, read_series
-from dashboard.pages.overview.filters import OverviewForm
+from dashboard.pages.overview.filters import OverviewForm, read_choices
 from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
-from dashboard.pages.overview.projections import project_month
-from dashboard.pages.overview.quality import read_quality
-from dashboard.pages.overview.recall import read_recall
-from dashboard.pages.overview.spacefacts import read_space_facts
+from dashboard.pages.overview.quality import Feedback, read_feedback, read_quality, read_recall
 from dashboard.pages.overview.tiles import (
     Compared,
     Places,
@@ -42,9 +37,8 @@ from dashboard.pages.overview.tiles import (
     kind_rows,
     month_tile,
 )
-from dashboard.pages.overview.votes import Feedback, read_feedback
+from dashboard.rollups.coverage import FigureFilter, is_behind
 from dashboard.rollups.prices import read_prices
-from dashboard.rollups.sources import FigureFilter, is_behind
 
 TEMPLATE = "dashboard/overview.html"
 TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"

@@ -1,12 +1,21 @@
 """The worth of the savings: verdicts on contexts, and whether agents' tasks were completed."""
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from django.db import connection
+from django.db.models import Q
 
+from contextopt.models import AuditEvent, ContextConfig
+from contextopt.spaces.configs import settings_of
 from dashboard.kit.proportions import NO_VOTES, Proportion
-from dashboard.rollups.sources import FigureFilter, rollup_parameters
-from memory.models import Verdict
+from dashboard.pages.overview.changes import ACTIVATED, PUBLISHED
+from dashboard.pages.overview.figures import array_text
+from dashboard.rollups.coverage import FigureFilter, rollup_parameters
+from memory.models import Evaluation, QuestionSet, Verdict
+from memory.questions.evaluations import settings_key
 
 # The verdicts that blame the context.
 FAULTS = (Verdict.CONTEXT_MISSING, Verdict.CONTEXT_CUT, Verdict.CONTEXT_WRONG)
@@ -83,3 +92,147 @@ def _read(row: tuple[int | None, ...]) -> Quality:
     return Quality(
         Proportion(faults, verdicts), Proportion(completed, ended), Proportion(retried_completed, retried)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Votes on the answers to the filtered assemblies: all, by stage, and by stage for each bucket."""
+
+    total: Proportion = NO_VOTES
+    stages: Mapping[int, Proportion] = field(default_factory=dict)
+    points: Mapping[int, tuple[Proportion, ...]] = field(default_factory=dict)
+
+
+# Votes are few compared with assemblies, and each belongs to one of them. The ORM takes three times as long.
+# Answers to audited prompts had no context, so they count for no stage. The last row shows that the team has
+# any votes.
+_VOTES = """
+SELECT CASE WHEN a.is_sent THEN coalesce(v.stage, 0) ELSE 0 END,
+       width_bucket(v.created_at, %(edges)s::timestamptz[]) AS bucket,
+       count(*), count(*) FILTER (WHERE v.rating = 'up')
+  FROM memory_vote v JOIN contextopt_assembly a ON a.id = v.assembly_id
+ WHERE v.team_id = %(team_id)s AND v.created_at >= %(start)s AND v.created_at < %(until)s
+   AND (%(space_id)s::bigint IS NULL OR v.space_id = %(space_id)s)
+   AND (%(stage)s::smallint IS NULL OR a.is_sent AND v.stage = %(stage)s)
+   AND (%(config_version)s::integer IS NULL OR a.is_sent AND v.config_version = %(config_version)s)
+   AND (%(phase)s::text IS NULL OR v.phase = %(phase)s)
+   AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
+   AND (%(model)s::text IS NULL OR a.model = %(model)s)
+ GROUP BY 1, 2
+ UNION ALL
+SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(team_id)s)
+"""
+
+
+def read_feedback(wanted: FigureFilter) -> Feedback | None:
+    """Return the period's votes by the time they were given; None if the team has never voted."""
+    edges = wanted.period.edges
+    with connection.cursor() as cursor:
+        cursor.execute(_VOTES, {**rollup_parameters(wanted), "edges": array_text(edges)})
+        rows = cursor.fetchall()
+    return _by_stage([row for row in rows if row[1]], len(edges) - 1) if rows else None
+
+
+def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:
+    points: defaultdict[int, list[Proportion]] = defaultdict(lambda: [NO_VOTES] * buckets)
+    for stage, bucket, votes, liked in rows:
+        points[stage][bucket - 1] = Proportion(liked, votes)
+    stages = {stage: sum(found, NO_VOTES) for stage, found in points.items()}
+    total = sum(stages.values(), NO_VOTES)
+    # Votes without a stage count in the total, but have no line of their own.
+    return Feedback(
+        total,
+        {stage: votes for stage, votes in stages.items() if stage},
+        {stage: tuple(found) for stage, found in points.items() if stage},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The mean recall over all questions in the last evaluations of the settings that were active at one
+    moment, with the space's own budget.
+
+    `sets` counts the sets, evaluated or not.
+    """
+
+    sets: int = 0
+    questions: int = 0
+    recall: float | None = None
+
+    @property
+    def proportion(self) -> Proportion:
+        """The recall as questions found, of those asked."""
+        return Proportion(round((self.recall or 0.0) * self.questions), self.questions)
+
+
+def read_recall(wanted: FigureFilter) -> tuple[Recall, Recall] | None:
+    """Return the recall at the end of the period and at its start.
+
+    None if a stage, phase, config or model is filtered.
+    """
+    if any((wanted.stage, wanted.phase, wanted.config_version, wanted.model)):
+        return None
+    sets = QuestionSet.objects.filter(space__team=wanted.team_id)
+    if wanted.space_id is not None:
+        sets = sets.filter(space=wanted.space_id)
+    spaces = list(sets.values_list("space_id", "space__slug"))
+    if not spaces:
+        return Recall(), Recall()
+    slugs = {slug: space_id for space_id, slug in spaces}
+    moments = (wanted.period.until, wanted.period.start)
+    configs = _active_at(wanted.team_id, slugs, moments)
+    now, before = (
+        _newest(len(spaces), active, moment) for active, moment in zip(configs, moments, strict=True)
+    )
+    return now, before
+
+
+def _active_at(
+    team_id: int, slugs: Mapping[str, int], moments: Sequence[datetime]
+) -> list[list[ContextConfig]]:
+    """Return the settings of these spaces that were active at each moment.
+
+    The first change after a moment names the version that was active until then.
+    """
+    changes = AuditEvent.objects.filter(
+        team=team_id, action__in=(PUBLISHED, ACTIVATED), at__gte=min(moments)
+    ).order_by("-at", "-id")
+    replaced: list[dict[int, int]] = [{} for _ in moments]
+    for subject, at, before in changes.values_list("subject", "at", "before"):
+        space_id = slugs.get(subject.rpartition(" ")[0])
+        if space_id is None or "version" not in before:
+            continue
+        for versions, moment in zip(replaced, moments, strict=True):
+            if at >= moment:
+                versions[space_id] = before["version"]
+    wanted = Q(is_active=True) | Q(version__in={version for each in replaced for version in each.values()})
+    configs = list(ContextConfig.objects.filter(wanted, space__in=slugs.values()))
+    return [
+        [
+            each
+            for each in configs
+            if (each.version == versions[each.space_id] if each.space_id in versions else each.is_active)
+        ]
+        for versions in replaced
+    ]
+
+
+def _newest(sets: int, active: Sequence[ContextConfig], moment: datetime) -> Recall:
+    """Return the recall in the newest evaluation of each set before the moment."""
+    if not active:
+        return Recall(sets)
+    of_settings = Q(
+        *(
+            Q(question_set__space=config.space_id)
+            & (Q(config_version=config.version) | Q(settings_key=settings_key(settings_of(config))))
+            for config in active
+        ),
+        _connector=Q.OR,
+    )
+    done = Evaluation.objects.done().filter(of_settings, context_tokens=None, created_at__lt=moment)
+    newest = done.order_by("question_set", "-created_at", "-id").distinct("question_set")
+    found = list(newest.values_list("questions", "recall"))
+    questions = sum(asked for asked, _ in found)
+    if not questions:
+        return Recall(sets)
+    return Recall(sets, questions, sum(asked * (recall or 0.0) for asked, recall in found) / questions)

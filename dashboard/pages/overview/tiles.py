@@ -31,11 +31,9 @@ from dashboard.kit.formats import (
 )
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.changes import PeriodChange
+from dashboard.pages.overview.cost import MonthProjection
 from dashboard.pages.overview.figures import NOTHING, Figures, Saving, Series
-from dashboard.pages.overview.projections import MonthProjection
-from dashboard.pages.overview.quality import Quality
-from dashboard.pages.overview.recall import Recall
-from dashboard.pages.overview.votes import Feedback
+from dashboard.pages.overview.quality import Feedback, Quality, Recall
 
 AGENT_KINDS = frozenset(Kind.values) - {Kind.SPACE}
 

@@ -13,11 +13,9 @@ from pydantic_core import to_json
 from contextopt.limits import ACTOR_MAX
 from contextopt.models import AuditEvent, Role, Team
 from contextopt.people.audit import list_events
-from dashboard.kit.access import TeamRequest, require_role, team_page
-from dashboard.kit.exports import stream_csv
 from dashboard.kit.filters import FilterForm, MomentField
-from dashboard.kit.pages import render_page
-from dashboard.kit.paging import newest_page
+from dashboard.kit.pages import newest_page, render_page, stream_csv
+from dashboard.kit.permissions import TeamRequest, require_role, team_page
 
 TEMPLATE = "dashboard/audit.html"
 # The subjects of actions: the word before the dot of an action's name.

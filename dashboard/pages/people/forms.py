@@ -13,8 +13,8 @@ from contextopt.models import ApiKey, Role, Scope
 from contextopt.people.inputs import DAYS_MAX, REQUESTS_MAX, AccountIn, InvitationIn, KeyIn, RotationIn
 from contextopt.people.logins import note_log_in
 from contextopt.people.models import INVITED_MAX, time_zones
-from dashboard.kit.access import TeamRequest
 from dashboard.kit.forms import InputForm, ListField
+from dashboard.kit.permissions import TeamRequest
 
 KEY_NAME_MAX = ApiKey._meta.get_field("name").max_length
 

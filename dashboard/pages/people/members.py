@@ -14,7 +14,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Invitation, Membership, Role, User
 from contextopt.people import members
-from dashboard.kit.access import (
+from dashboard.kit.pages import render_page
+from dashboard.kit.permissions import (
     SESSION_TEAM,
     TeamRequest,
     as_404,
@@ -23,7 +24,6 @@ from dashboard.kit.access import (
     require_role,
     team_page,
 )
-from dashboard.kit.pages import render_page
 from dashboard.pages.people.forms import AccountForm, InvitationForm, PasswordForm, RoleForm
 from dashboard.pages.people.team import refuse_secret, render_settings
 

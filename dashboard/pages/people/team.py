@@ -17,11 +17,11 @@ from contextopt.models import ApiKey, Invitation, Role, Space, Team
 from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
 from contextopt.people.models import time_zones
-from contextopt.search.vectors.status import embedding_status
+from contextopt.search.vectors.storage import embedding_status
 from dashboard import tasks
 from dashboard.demo import remove_demo
-from dashboard.kit.access import SESSION_TEAM, TeamRequest, as_404, require_role, team_page
 from dashboard.kit.pages import STOP_POLLING, render_page
+from dashboard.kit.permissions import SESSION_TEAM, TeamRequest, as_404, require_role, team_page
 from dashboard.pages.people.forms import InvitationForm, LimitedKeyForm, RotationForm, TeamForm
 
 TEMPLATE = "dashboard/settings.html"

@@ -11,9 +11,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from contextopt.errors import Conflict
 from contextopt.models import Assembly, Record, Role, Space
-from dashboard.kit.access import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
+from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.pages.questions.forms import RECORDS_FOUND, QuestionForm, read_ticked
 from dashboard.pages.questions.sets import get_set
 from memory.models import Question, QuestionSet, ReviewItem

@@ -16,10 +16,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.models import Record, Role
 from contextopt.spaces.configs import settings_of
 from contextopt.spaces.importing import ImportReport, read_file
-from dashboard.kit.access import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.kit.filters import read_text
-from dashboard.kit.pages import render_page
-from dashboard.kit.paging import newest_page
+from dashboard.kit.pages import newest_page, render_page
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.kit.uploads import render_import
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet

@@ -16,10 +16,10 @@ from contextopt.models import ContextConfig, Role, Space
 from contextopt.spaces.configs import SETTINGS, activate_config, find_config, given_settings, publish_config
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.spaces import update_space
-from dashboard.kit.access import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
-from dashboard.pages.spaces.budgets import budget_bar, compare_versions
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
+from dashboard.pages.spaces.configviews import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
 from dashboard.pages.spaces.proofs import (

@@ -1,7 +1,11 @@
 """One record: reading, editing, history, deletion."""
 
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib import messages
 from django.db.models import Value
@@ -13,8 +17,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, NotFound
-from contextopt.models import Record, RecordRevision, Role
+from contextopt.models import Assembly, AssemblyPayload, Record, RecordRevision, Role
 from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.models import RecordState
 from contextopt.spaces.records import (
     create_record,
     delete_record,
@@ -23,11 +28,111 @@ from contextopt.spaces.records import (
     update_record,
 )
 from contextopt.spaces.recordviews import view_record
-from dashboard.kit.access import TeamRequest, as_message, get_record, get_space, require_role, team_page
+from dashboard.kit.formats import reason_words
 from dashboard.kit.pages import render_page
-from dashboard.pages.spaces.decisions import ASSEMBLIES_SEARCHED, read_decisions
+from dashboard.kit.permissions import TeamRequest, as_message, get_record, get_space, require_role, team_page
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
-from dashboard.pages.spaces.revisions import NOTES_COMPARED, Comparison, compare
+
+ASSEMBLIES_SEARCHED = 200
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of a record in one assembly.
+
+    `score` is None in a stage that does not score. `reason` is empty if the record was kept, `question` if
+    there was none.
+    """
+
+    assembly_id: int
+    created_at: datetime
+    question: str
+    score: float | None
+    is_kept: bool
+    reason: str
+
+
+def read_decisions(record: Record) -> list[Decision]:
+    """Return the newest decisions on a record among the space's newest assemblies.
+
+    A dropped record is found only if it was among the best hundred dropped ones, which the ledger names.
+    """
+    newest = Assembly.objects.filter(space=record.space_id).newest_first()
+    payloads = (
+        AssemblyPayload.objects.filter(
+            pk__in=newest.values("pk")[:ASSEMBLIES_SEARCHED], record_ids__contains=[record.pk]
+        )
+        .select_related("assembly")
+        .only("ledger", "request", "assembly__created_at")
+        .order_by("-assembly__created_at", "-pk")[:SHOWN]
+    )
+    return [
+        Decision(
+            assembly_id=payload.pk,
+            created_at=payload.assembly.created_at,
+            question=payload.request.get("query") or "",
+            score=entry["score"] if entry["parts"] else None,
+            is_kept=entry["kept"],
+            reason=reason_words(entry["reason"]) if entry["reason"] else "",
+        )
+        for payload in payloads
+        for entry in payload.entries
+        if entry["id"] == record.pk
+    ]
+
+
+SHOWN_FIELDS = ("title", "type", "date", "tags", "pinned", "thread", "position", "metadata", "deleted_at")
+# Comparing takes quadratic time, so only the beginning of longer notes is compared.
+NOTES_COMPARED = 4_000
+LINES_SHOWN = 60
+
+type Mark = Literal["same", "added", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    field: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    mark: Mark
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The fields that differ, and the notes line by line."""
+
+    fields: tuple[FieldChange, ...]
+    notes: tuple[DiffLine, ...]
+    is_cut: bool = False
+
+
+def compare(before: RecordState, after: RecordState) -> Comparison:
+    """Compare two states by their own fields; view counts are ignored."""
+    fields = tuple(
+        FieldChange(name.replace("_", " "), getattr(before, name), getattr(after, name))
+        for name in SHOWN_FIELDS
+        if getattr(before, name) != getattr(after, name)
+    )
+    if before.notes == after.notes:
+        return Comparison(fields, ())
+    lines = _diff(before.notes[:NOTES_COMPARED].split("\n"), after.notes[:NOTES_COMPARED].split("\n"))
+    is_cut = len(lines) > LINES_SHOWN or max(len(before.notes), len(after.notes)) > NOTES_COMPARED
+    return Comparison(fields, tuple(lines[:LINES_SHOWN]), is_cut)
+
+
+_MARKS: dict[str, Mark] = {" ": "same", "+": "added", "-": "removed"}
+
+
+def _diff(before: Sequence[str], after: Sequence[str]) -> list[DiffLine]:
+    lines = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
+    return [DiffLine(_MARKS[line[0]], line[1:]) for line in lines if line[0] in _MARKS]
+
 
 REVISIONS_SHOWN = 25
 # Opening a record from these places, named in the URL, does not count as a view: an edit is not a reading,

@@ -10,21 +10,20 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.text.errors import EngineError
+from contextopt.engine.validation import EngineError
 from contextopt.models import Role, Space
 from contextopt.spaces.importing import ImportReport, import_rows, read_file
 from contextopt.spaces.spaces import create_space
-from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED
-from dashboard.kit.ledgers import WEIGHTS, find_titles, read_ledger, split_text
-from dashboard.kit.pages import render_page
-from dashboard.kit.paging import newest_page
+from dashboard.kit.inspector import WEIGHTS, find_titles, read_ledger, split_text
+from dashboard.kit.pages import newest_page, render_page
+from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
 from dashboard.kit.uploads import render_import
+from dashboard.pages.guide import QUESTION
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
 from dashboard.pages.spaces.forms import SpaceForm, UploadForm
-from dashboard.pages.start import QUESTION
 
 IMPORT_TEMPLATE = "dashboard/import.html"
 

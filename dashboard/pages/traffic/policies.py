@@ -17,9 +17,9 @@ from contextopt.gateway.policies import (
     read_policy,
 )
 from contextopt.models import AuditEvent, Role, Space
-from dashboard.kit.access import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.forms import InputForm
 from dashboard.kit.pages import render_page
+from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
 
 TEMPLATE = "dashboard/traffic_policy.html"
 

@@ -9,11 +9,10 @@ from django.views.decorators.http import require_GET
 
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.models import ApiKey, Space
-from dashboard.kit.access import TeamRequest, team_page
-from dashboard.kit.charts.columns import stream_columns
-from dashboard.kit.gateway import describe_gateway
-from dashboard.kit.pages import STOP_POLLING, count_polls, render_page
-from dashboard.kit.paging import newest_page
+from dashboard.kit.charts.panels import stream_columns
+from dashboard.kit.gatewayaddress import describe_gateway
+from dashboard.kit.pages import STOP_POLLING, count_polls, newest_page, render_page
+from dashboard.kit.permissions import TeamRequest, team_page
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficData
 from dashboard.pages.traffic.figures import (
     Links,

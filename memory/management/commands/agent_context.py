@@ -11,9 +11,9 @@ from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_inpu
 from contextopt.management.documents import read_document
 from contextopt.management.handoffs import find_named_task
 from contextopt.models import Repository, Team
-from memory.steps.build import build_step
 from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn, StepFailureIn
 from memory.steps.results import StepResult
+from memory.steps.step import build_step
 
 NAMES = {"task_id": "TASK"}
 

@@ -19,8 +19,7 @@ from contextopt.management.base import (
     team_of,
 )
 from memory.backtests.backtests import BACKTESTS, REFUSED, UNAVAILABLE, start_backtest
-from memory.backtests.costs import costs_of
-from memory.backtests.figures import FIGURES, figures_of
+from memory.backtests.figures import FIGURES, costs_of, figures_of
 from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
 from memory.models import Backtest, BacktestState
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Text
-from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import DONE, parse_input
+from contextopt.management.documents import AnsweringCommand
 from memory.memories.inputs import PatternIn
 
 

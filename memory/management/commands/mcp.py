@@ -6,12 +6,12 @@ from typing import Any
 
 from django.db import connection
 
-from contextopt.connections.tools import KEY_VARIABLE
+from contextopt.connections.codingagents import KEY_VARIABLE
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
 from contextopt.models import Scope
-from contextopt.people.keychecks import find_key
-from contextopt.people.ways import Way
+from contextopt.people.clients import Way
+from contextopt.people.keys import find_key
 from contextopt.spaces.importing import check_input
 from memory.mcp.callers import Caller, enter
 from memory.mcp.server import build_server

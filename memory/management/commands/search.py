@@ -7,8 +7,8 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from contextopt.errors import InvalidInput
-from contextopt.management.answers import AnsweringCommand
 from contextopt.management.base import DONE, parse_input, space_of, team_of
+from contextopt.management.documents import AnsweringCommand
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Team
 from memory.search.inputs import SearchIn

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.agents.briefmaterial import EXTRACTORS, Window, statements_in, talk_windows
 from benchmarks.agents.briefreadings import load_readings, render_readings
 from benchmarks.agents.briefs import recall, surviving
-from contextopt.engine.briefs.compression import Compression, Kept
+from contextopt.engine.briefs.compressor import Compression, Kept
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from config.embedded import postgres
-from config.embedded.errors import LockError, PostgresError, SetupError
 from config.embedded.lingering import linger
 from config.embedded.place import (
     BASE_DIR,
@@ -26,6 +25,9 @@ from config.embedded.place import (
     PACKAGE,
     SOCKET_NAME,
     Location,
+    LockError,
+    PostgresError,
+    SetupError,
     installed_bin_dir,
     location,
 )

@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from config.embedded import processes
-from config.embedded.errors import PortInUseError
-from config.embedded.place import BASE_DIR
+from config.embedded.place import BASE_DIR, PortInUseError
 from config.embedded.processes import LogFile, check_port, restart_delay_seconds
 from tests.concurrency import wait_until
 

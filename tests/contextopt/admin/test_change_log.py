@@ -13,7 +13,7 @@ from django.forms import MultiWidget
 from django.test import Client, RequestFactory
 
 from contextopt.admin.base import LoggedAdmin
-from contextopt.agents.handoffs.budgets import default_budgets
+from contextopt.agents.handoffs.compression import default_budgets
 from contextopt.models import (
     ApiKey,
     AuditEvent,

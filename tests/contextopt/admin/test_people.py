@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from contextopt.agents.handoffs.budgets import default_budgets
+from contextopt.agents.handoffs.compression import default_budgets
 from contextopt.models import (
     AuditEvent,
     HandoffPhase,

@@ -4,7 +4,7 @@ import pytest
 import structlog
 from django.db import DatabaseError, IntegrityError, transaction
 
-from contextopt.agents.profiles import (
+from contextopt.agents.phases import (
     PHASES_MAX,
     activate_profile,
     find_profile,
@@ -13,9 +13,8 @@ from contextopt.agents.profiles import (
 )
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
-from contextopt.engine.text.counters import Unmarked
-from contextopt.engine.text.marks import unmark
-from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.text.quoting import unmark
+from contextopt.engine.text.tokens import Unmarked, get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, PhaseProfile, Team
 from tests.factories import make_agent_context, make_filtering, make_task

@@ -13,7 +13,7 @@ from contextopt.agents.retries import end_waits
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.retries import FullRetry
-from contextopt.engine.text.fences import without_marks
+from contextopt.engine.text.quoting import without_marks
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import (

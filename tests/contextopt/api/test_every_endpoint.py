@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from config.urls import api as ninja_api
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standing import attach_document
+from contextopt.agents.standingdocuments import attach_document
 from contextopt.models import Assembly, Space, Team
 from contextopt.spaces.configs import settings_of
 from memory.backtests.backtests import start_backtest

@@ -11,8 +11,7 @@ import jsonschema_rs
 import pytest
 
 from config.urls import api as ninja_api
-from contextopt.api.protocol.reference import read_reference
-from contextopt.api.protocol.refusals import BODY_REFUSALS, REFUSALS, problem_json
+from contextopt.api.protocol.reference import BODY_REFUSALS, REFUSALS, problem_json, read_reference
 from tests.contextopt.api.conftest import Caller
 from tests.contextopt.api.documented import documented_statuses
 

@@ -1,7 +1,7 @@
 import pytest
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standing import DOCUMENTS_MAX, attach_document
+from contextopt.agents.standingdocuments import DOCUMENTS_MAX, attach_document
 from contextopt.models import AuditEvent, StandingDocument
 from tests.contextopt.api.conftest import fields_of
 

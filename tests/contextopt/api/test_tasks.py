@@ -3,7 +3,7 @@ import subprocess
 import pytest
 
 from benchmarks.agents.patches import apply_diff
-from contextopt.engine.text.marks import mark
+from contextopt.engine.text.quoting import mark
 from contextopt.models import Assembly, Attempt, ReceiverFile, Task
 from tests import factories
 from tests.contextopt.api.conftest import fields_of

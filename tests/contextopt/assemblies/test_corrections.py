@@ -11,7 +11,7 @@ from contextopt.agents.handoffs.compression import handed_findings
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import CompressIn
 from contextopt.agents.retries import AttemptResult
-from contextopt.agents.timeline.verify import verify_handoffs
+from contextopt.agents.timeline.account import verify_handoffs
 from contextopt.assemblies.corrections import CorrectedSavings, list_corrections
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.briefs.findings import render_finding
@@ -25,8 +25,8 @@ from contextopt.models import (
     Task,
     Team,
 )
-from memory.steps.build import build_step
 from memory.steps.inputs import AgentStepIn
+from memory.steps.step import build_step
 from tests.factories import (
     make_advance,
     make_agent_context,

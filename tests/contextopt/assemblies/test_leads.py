@@ -8,8 +8,8 @@ import pytest
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.leads import about_subject
-from contextopt.engine.prompts.values import FilterCounts
+from contextopt.assemblies.matches import about_subject
+from contextopt.engine.values import FilterCounts
 from contextopt.models import Record, Space
 from contextopt.search import registry
 from contextopt.search.hybrid import Target, look_up, prepare_query

@@ -26,11 +26,11 @@ from contextopt.chat.outbox import (
     store_answer,
     wait_seconds,
 )
-from contextopt.chat.prompts import build_prompt
-from contextopt.engine.text.errors import BudgetExceeded
+from contextopt.chat.promptbuilder import build_prompt
+from contextopt.engine.validation import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
 from contextopt.models import Author, Conversation, Message, MessageState, Space
-from contextopt.spaces.deletion import delete_space
+from contextopt.spaces.spaces import delete_space
 from contextopt.sql import own_conninfo
 from tests.concurrency import before_statement, beside
 from tests.contextopt.chat.conftest import asked_of, reload, send

@@ -10,10 +10,9 @@ from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 from django.core.management import CommandError, call_command
 
-from contextopt.connections.connect import make_connection, plan_connection
+from contextopt.connections.codingagents import TOOLS
+from contextopt.connections.connect import connection_file, make_connection, plan_connection
 from contextopt.connections.realfiles import UnusableFile
-from contextopt.connections.store import connection_file
-from contextopt.connections.tools import TOOLS
 from contextopt.models import ApiKey, AuditEvent, Record, Space, Team
 from tests.contextopt.connections.conftest import connect, make_repository, snapshot, write
 

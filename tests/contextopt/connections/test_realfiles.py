@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from contextopt.connections.codingagents import TOOLS
 from contextopt.connections.connect import make_connection, plan_connection
 from contextopt.connections.realfiles import UnusableFile, read_whole
-from contextopt.connections.tools import TOOLS
 from contextopt.models import ApiKey, Space, Team
 from tests.contextopt.connections.conftest import connect, git, make_repository, snapshot, write
 

@@ -25,11 +25,11 @@ from psycopg.conninfo import make_conninfo
 from config.embedded.pulses import FOLDER, MainLoop, Pulses
 from contextopt.gateway.admission import load_admission
 from contextopt.gateway.app import READ_MAX_BYTES, Gateway
-from contextopt.gateway.conversations import Conversation
 from contextopt.gateway.deciders import DECIDERS, Deciders
 from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.models import Mode, Protocol
 from contextopt.gateway.protocols.reading import read_chat
+from contextopt.gateway.recognition import Conversation
 from contextopt.gateway.requests import RequestJob
 from contextopt.models import Assembly, GatewayPolicy, GatewayRequest, Scope
 from contextopt.people.models import hash_key

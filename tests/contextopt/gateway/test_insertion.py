@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.gateway.insertion import frame_block, splice
+from contextopt.gateway.protocols.jsonspans import Place, find_places
 from contextopt.gateway.protocols.prompts import Prompt, Slot, Splice, TooLargeError, UnreadablePromptError
 from contextopt.gateway.protocols.reading import READERS, read_prompt
-from contextopt.gateway.protocols.spans import Place, find_places
 
 BLOCK = 'Space: Support\n\n- [note] Queue "stuck" \\ \u2028 ✓ (2026-03-02)\n'
 

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from contextopt.models import ApiKey, Team
-from contextopt.people.keychecks import find_key
+from contextopt.people.keys import find_key
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -11,10 +11,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection
 
-from contextopt.assemblies.placement.rehearsal import Rehearsal
-from contextopt.assemblies.placement.scripts import QuestionIn
-from contextopt.assemblies.placement.simulations import SimulationIn, simulate
-from contextopt.engine.quality.evidence import Evidence
+from contextopt.assemblies.placement.rehearsal import QuestionIn, Rehearsal, SimulationIn, simulate
+from contextopt.engine.evidence import Evidence
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import AuditEvent, Space, Team
 from tests.contextopt.api.conftest import make_caller

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.code.repository import read_file
+from contextopt.engine.code.filescores import read_file
 from contextopt.repositories.storedfiles import StoredReading, load_parsed, load_terms
 
 PYTHON = b"from .x import (a, b as c)\n\n@deco\nclass A(B):\n    def m(self) -> int: ...\n"

@@ -19,9 +19,9 @@ from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import changed_corpora, count_words, ensure_counted, tidy_index
 from contextopt.search.words import Term, Terms, _steps, read_lexemes
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, RecordPatch
 from contextopt.spaces.records import update_record, upsert_records
+from contextopt.spaces.spaces import delete_space
 from tests.factories import NOW, make_record, make_space
 from tests.speed import within
 

@@ -10,7 +10,7 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.engine.text import tokens
 from contextopt.models import Space
 from contextopt.search import registry
-from contextopt.search.embedders import choice
+from contextopt.search.embedders import current
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.workclock import loading, work_seconds
 from tests.concurrency import beside
@@ -30,11 +30,11 @@ def hidden_ms(space: Space, query: str) -> float:
 def test_an_embedder_that_is_still_being_loaded(space: Space) -> None:
     make_record(space)
     ensure_embedded(registry.get("record"), space.pk, limit=10)
-    choice._loaded.clear()
+    current._loaded.clear()
     is_held = Event()
 
     def load_slowly() -> None:
-        with choice._lock:
+        with current._lock:
             is_held.set()
             time.sleep(LOADING_SECONDS)
 

@@ -9,7 +9,6 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
 from contextopt.models import AssemblyPayload, Record, Space, SpaceCounts, SpaceHour, Team
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn
 from contextopt.spaces.records import (
     create_record,
@@ -20,7 +19,7 @@ from contextopt.spaces.records import (
     upsert_records,
 )
 from contextopt.spaces.recordviews import view_record
-from contextopt.spaces.spaces import create_space
+from contextopt.spaces.spaces import create_space, delete_space
 from tests.factories import NOW, make_assembly, make_record, make_space
 from tests.queries import count_queries
 

@@ -1,7 +1,7 @@
 """The demo's proof and its repository: a consistent story, of which removal leaves nothing."""
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standing import attach_document
+from contextopt.agents.standingdocuments import attach_document
 from contextopt.models import Assembly, CodeBlob, Kind, Repository, StandingDocument, Team
 from contextopt.repositories.indexing import create_posted
 from dashboard.demo import load_demo, remove_demo, summarise_demo

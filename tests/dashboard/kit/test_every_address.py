@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from django.urls import URLPattern, reverse
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standing import attach_document
+from contextopt.agents.standingdocuments import attach_document
 from contextopt.gateway.policies import PolicyPatch, change_policy, last_change
 from contextopt.models import Membership, Role, Team, User
 from contextopt.people.inputs import InvitationIn

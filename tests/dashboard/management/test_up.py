@@ -25,8 +25,7 @@ from django.core.management.base import OutputWrapper
 from pytest_django.live_server_helper import LiveServer
 
 from config.embedded import postgres
-from config.embedded.errors import PortInUseError
-from config.embedded.place import BASE_DIR, location
+from config.embedded.place import BASE_DIR, PortInUseError, location
 from config.embedded.processes import MARK
 from config.embedded.remains import postmaster
 from dashboard.management.commands.up import (

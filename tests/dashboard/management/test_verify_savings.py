@@ -28,7 +28,7 @@ from dashboard.models import (
     RollupZone,
     StaleDay,
 )
-from dashboard.rollups.costs import verify_costs
+from dashboard.rollups.costproof import verify_costs
 from dashboard.rollups.fold import ALWAYS, keep_rollups
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback

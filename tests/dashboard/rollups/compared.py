@@ -16,8 +16,8 @@ from dashboard.models import (
     QuarterRollup,
 )
 from dashboard.pages.overview.figures import Figures, read_series
+from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.histograms import ASSEMBLY_MS, EXACT_BELOW, RATIO, TOKENS, UTILISATION, Histogram
-from dashboard.rollups.sources import FigureFilter
 from tests.factories import NOW
 
 OSLO = "Europe/Oslo"

@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from contextopt.locks import Lock, take_for_session
 from contextopt.models import Assembly, Space, Team
-from contextopt.spaces.deletion import delete_space
+from contextopt.spaces.spaces import delete_space
 from dashboard.models import (
     DayRollup,
     DaySummary,

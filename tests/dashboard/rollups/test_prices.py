@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.test import Client
 
-from contextopt.assemblies.placement.prices import cache_prices
+from contextopt.assemblies.placement.modelcatalog import cache_prices
 from dashboard.models import ModelPrice
 from tests.factories import NOW
 

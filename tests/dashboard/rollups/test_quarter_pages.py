@@ -6,7 +6,7 @@ import pytest
 from django.http import QueryDict
 
 from contextopt.models import ContextConfig, Team
-from dashboard.kit.paging import newest_page
+from dashboard.kit.pages import newest_page
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.rollups.fold import fold
 from tests.dashboard.pages.overview.test_figures import log_row

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.http import QueryDict
 
 from contextopt.models import Space
-from dashboard.kit.paging import newest_page
+from dashboard.kit.pages import newest_page
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.rollups.fold import fold
 from dashboard.rollups.quarters import QUARTER, Narrowing, join_quarters, narrow

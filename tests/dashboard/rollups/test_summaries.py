@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import time_machine
 
 from contextopt.models import Assembly, Space, Team
-from contextopt.spaces.deletion import delete_space
+from contextopt.spaces.spaces import delete_space
 from dashboard.kit.periods import custom_period
 from dashboard.models import (
     DayRollup,
@@ -15,8 +15,8 @@ from dashboard.models import (
     QuarterRollup,
     RollupZone,
 )
+from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.fold import ALWAYS, keep_rollups, summarise, take_zone
-from dashboard.rollups.sources import FigureFilter
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.rollups.compared import (
     OSLO,

@@ -2,8 +2,8 @@ from datetime import timedelta
 
 import pytest
 
+from contextopt.assemblies.inputs import ReplayIn
 from contextopt.assemblies.purge import purge_record
-from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import Lock, only_here

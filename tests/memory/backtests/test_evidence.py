@@ -1,7 +1,6 @@
 import pytest
 
-from memory.backtests.backtests import BACKTESTS, start_backtest
-from memory.backtests.evidence import read_evidence
+from memory.backtests.backtests import BACKTESTS, read_evidence, start_backtest
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
 from memory.feedback.inputs import OpinionIn, SubjectIn

@@ -13,11 +13,10 @@ from contextopt.limits import ACTOR_MAX
 from contextopt.models import Attempt, Space, Team
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import RATER_MAX
-from memory.feedback.ratings import rate_strategies
-from memory.feedback.votes import give_feedback, withdraw_feedback
+from memory.feedback.votes import give_feedback, rate_strategies, withdraw_feedback
 from memory.models import Memory, Vote
-from memory.steps.build import build_step
 from memory.steps.inputs import AgentStepIn
+from memory.steps.step import build_step
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, beside, somebody_waits, wait_until
 from tests.fulldisk import lacking_room

@@ -15,8 +15,8 @@ from contextopt.models import Assembly, Message, Space, Team, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.recordusage import answer_text
 from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups, read_vote_series
-from memory.feedback.use import answer_text
 from memory.feedback.votes import feedback_changed, give_feedback, withdraw_feedback
 from memory.models import ExternalMessage, Vote
 from tests import factories

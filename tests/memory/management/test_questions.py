@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from contextopt.engine.prompts.warnings import INSUFFICIENT
+from contextopt.engine.warnings import INSUFFICIENT
 from contextopt.models import Assembly, Record, Space
 from memory.models import Evaluation, QuestionSet
 from memory.questions.results import read_warning

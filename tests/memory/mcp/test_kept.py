@@ -5,7 +5,7 @@ import pytest
 from contextopt.models import Record, Scope, Space, Team
 from contextopt.spaces.records import delete_record
 from memory.mcp.callers import Caller
-from memory.mcp.kept import keep_memory, keep_record
+from memory.mcp.handlers import keep_memory, keep_record
 from memory.models import Memory
 from tests.concurrency import at_once
 

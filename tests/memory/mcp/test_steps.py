@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standing import attach_document
+from contextopt.agents.standingdocuments import attach_document
 from contextopt.models import Assembly, Attempt, Scope, Task, Team
 from memory.mcp.callers import Caller, enter
 from memory.mcp.tools import TOKENS_MIN, task_step

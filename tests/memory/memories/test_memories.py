@@ -8,9 +8,10 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Team
-from memory.memories.decay import DECAY_SQL, HALF_LIVES
 from memory.memories.inputs import MemoryPatch
 from memory.memories.memories import (
+    DECAY_SQL,
+    HALF_LIVES,
     access_memories,
     delete_memory,
     find_memory,

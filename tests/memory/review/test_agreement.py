@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.review.agreement import krippendorff_alpha
+from memory.review.verdicts import krippendorff_alpha
 
 # K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011): sections A, B, and C with D.
 BINARY = ("0100000010", "1110010000")

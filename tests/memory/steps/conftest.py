@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standing import attach_document
+from contextopt.agents.standingdocuments import attach_document
 from contextopt.models import Repository, Space, Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
-from memory.steps.build import build_step
 from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult
+from memory.steps.step import build_step
 from tests import factories
 from tests.gitrepos import SHOP
 from tests.memory.factories import make_memory, make_strategy

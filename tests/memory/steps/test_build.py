@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.steps import HINT, NOT_IN_PHASE, RETRY, STANDING
-from contextopt.engine.prompts.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Attempt, Record, Repository, Space, Task, Team
 from memory.models import Memory, StrategyUse
+from memory.steps.candidates import IN_RETRY, SENT_BEFORE
 from memory.steps.inputs import AgentStepIn
-from memory.steps.repository import IN_RETRY, SENT_BEFORE
 from memory.steps.results import StepResult
 from tests import factories
 from tests.gitrepos import SHOP

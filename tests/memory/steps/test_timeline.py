@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from contextopt.agents.timeline.account import verify_account
 from contextopt.agents.timeline.events import EventKind
 from contextopt.agents.timeline.sources import read_events
-from contextopt.agents.timeline.verify import verify_account
 from contextopt.models import Assembly, AssemblyPayload, Repository
 from tests.contextopt.agents.timeline.journeys import read_account
 

@@ -9,8 +9,8 @@ from django.db import connection
 from contextopt.models import Assembly, Team
 from memory.memories.inputs import HintIn
 from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
-from memory.steps.build import build_step
 from memory.steps.inputs import AgentStepIn
+from memory.steps.step import build_step
 from memory.strategies.credits import measure_tasks, savings
 from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn

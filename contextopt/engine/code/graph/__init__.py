@@ -1,6 +1,6 @@
 """The imports and definitions in a repository, and how relevance spreads over the import graph."""
 
-from contextopt.engine.code.graph.graph import Links, build_graph
+from contextopt.engine.code.graph.importgraph import Links, build_graph
 from contextopt.engine.code.graph.parsing import CODE_LANGUAGES, decode, digest_of, language_of, parse_file
 from contextopt.engine.code.graph.values import (
     BINARY,

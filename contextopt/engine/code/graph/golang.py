@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from contextopt.engine.code.graph.fileset import EXTERNAL, MISSING, FileSet, Resolution, join, parent
 from contextopt.engine.code.graph.grammars import Dialect, line, unquoted
-from contextopt.engine.code.graph.values import Import
+from contextopt.engine.code.graph.values import EXTERNAL, MISSING, FileSet, Import, Resolution, join, parent
 
 _QUERY = """
 (package_clause (package_identifier) @_package)

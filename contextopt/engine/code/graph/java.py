@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from contextopt.engine.code.graph.fileset import EXTERNAL, MISSING, FileSet, Resolution
 from contextopt.engine.code.graph.grammars import Dialect, line, text
-from contextopt.engine.code.graph.values import Import
+from contextopt.engine.code.graph.values import EXTERNAL, MISSING, FileSet, Import, Resolution
 
 _QUERY = """
 (package_declaration [(scoped_identifier) (identifier)] @_package)

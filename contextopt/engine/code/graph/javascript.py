@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from contextopt.engine.code.graph.fileset import (
+from contextopt.engine.code.graph.grammars import Dialect, line, unquoted
+from contextopt.engine.code.graph.values import (
     EXTERNAL,
     MISSING,
     FileSet,
+    Import,
     Resolution,
     ancestors,
     join,
     parent,
     within,
 )
-from contextopt.engine.code.graph.grammars import Dialect, line, unquoted
-from contextopt.engine.code.graph.values import Import
 
 MAX_EXTENDS = 5
 

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator
 
 from tree_sitter import Node
 
-from contextopt.engine.code.graph.fileset import (
+from contextopt.engine.code.graph.grammars import Dialect, line, text, unquoted
+from contextopt.engine.code.graph.values import (
     EXTERNAL,
     MISSING,
     FileSet,
+    Import,
     Resolution,
     ancestors,
     join,
     parent,
 )
-from contextopt.engine.code.graph.grammars import Dialect, line, text, unquoted
-from contextopt.engine.code.graph.values import Import
 
 MAX_REEXPORTS = 5
 

@@ -5,18 +5,18 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from contextopt.engine.code.graph.fileset import (
+from contextopt.engine.code.graph.grammars import Dialect, line, text
+from contextopt.engine.code.graph.values import (
     EXTERNAL,
     MISSING,
     FileSet,
+    Import,
     Resolution,
     ancestors,
     join,
     parent,
     within,
 )
-from contextopt.engine.code.graph.grammars import Dialect, line, text
-from contextopt.engine.code.graph.values import Import
 
 MAX_USE_PATHS = 200
 

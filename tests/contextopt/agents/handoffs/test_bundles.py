@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.text.marks import mark
+from contextopt.engine.text.quoting import mark
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import OpenDecisions
 from contextopt.models import (

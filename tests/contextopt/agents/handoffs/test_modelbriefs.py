@@ -12,7 +12,7 @@ from contextopt.agents.handoffs.bundles import build_bundle
 from contextopt.agents.handoffs.compression import WrittenBrief, handed_findings, settle_brief
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import BundleIn, CompressIn
-from contextopt.agents.timeline.verify import verify_handoffs
+from contextopt.agents.timeline.account import verify_handoffs
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.models import Assembly, AssemblyPayload, PhaseCompression, Task, Team

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from contextopt.assemblies.givens import unpack_givens
+from contextopt.assemblies.engineinputs import unpack_givens
 from contextopt.assemblies.purge import purge_record
-from contextopt.assemblies.replay.expected import find_expected
-from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record
+from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record, find_expected
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Record, Space, Team

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from contextopt.assemblies.assemble import assemble_space
-from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.ledgers import pack_entries
+from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
+from contextopt.assemblies.ledgercolumns import pack_entries
 from contextopt.assemblies.purge import purge_record
-from contextopt.assemblies.replay.inputs import ReplayIn
 from contextopt.assemblies.replay.material import Reason
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.version import ENGINE_VERSION
+from contextopt.engine.values import ENGINE_VERSION
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, AssemblyPayload, Record, Space
 from contextopt.spaces.configs import publish_settings

@@ -24,12 +24,11 @@ from contextopt.engine.agents.steps import (
     Step,
     items_in,
 )
-from contextopt.engine.prompts.truncation import OVER_BUDGET
-from contextopt.engine.prompts.warnings import BUDGET_TOO_SMALL
-from contextopt.engine.text.counters import RenderedCounter
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.fences import STRATEGY_HINT, fence
-from contextopt.engine.text.marks import MARK
+from contextopt.engine.budget import OVER_BUDGET
+from contextopt.engine.text.quoting import MARK, STRATEGY_HINT, fence
+from contextopt.engine.text.tokens import RenderedCounter
+from contextopt.engine.validation import InvalidValue
+from contextopt.engine.warnings import BUDGET_TOO_SMALL
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
 

@@ -23,9 +23,8 @@ from contextopt.engine.agents.deltas import (
     fully_sent,
     is_binary,
 )
-from contextopt.engine.agents.linediff import NO_CHANGES, diff_text
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.longlines import shorten_lines
+from contextopt.engine.agents.linediff import NO_CHANGES, diff_text, shorten_lines
+from contextopt.engine.validation import InvalidValue
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
 from tests.speed import within

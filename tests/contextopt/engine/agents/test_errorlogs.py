@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from contextopt.engine.agents.errorlogs import latest_error, latest_error_within
 from contextopt.engine.agents.logmarkers import Marker, classify
-from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.validation import InvalidValue
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
 from tests.speed import within

@@ -7,10 +7,15 @@ from hypothesis import strategies as st
 
 from contextopt.engine.agents.contexts import FIELDS, AgentContext, ContextFile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseProfile, PhaseResult, filter_phase
-from contextopt.engine.prompts.warnings import OVER_BUDGET, UNKNOWN_PHASE
-from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, Unmarked, get_counter
-from contextopt.engine.text.errors import InvalidValue
-from contextopt.engine.text.tokens import RememberingTokenizer
+from contextopt.engine.text.tokens import (
+    HeuristicCounter,
+    RememberingTokenizer,
+    RenderedCounter,
+    Unmarked,
+    get_counter,
+)
+from contextopt.engine.validation import InvalidValue
+from contextopt.engine.warnings import OVER_BUDGET, UNKNOWN_PHASE
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
 

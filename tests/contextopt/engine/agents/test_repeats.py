@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.agents.repeats import rank_with_repeats
+from contextopt.engine.agents.errorlogs import rank_with_repeats
 from tests.speed import within
 
 SHARE = 0.45

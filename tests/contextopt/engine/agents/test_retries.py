@@ -19,8 +19,8 @@ from contextopt.engine.agents.retries import (
     RetryPlan,
     plan_retry,
 )
-from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter, Unmarked
-from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.text.tokens import HeuristicCounter, RenderedCounter, Unmarked
+from contextopt.engine.validation import InvalidValue
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
 from tests.speed import within

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.agents.shares import SECTION_WEIGHTS, share_out
+from contextopt.engine.agents.composition import SECTION_WEIGHTS, share_out
 
 wants = st.dictionaries(st.sampled_from(sorted(SECTION_WEIGHTS)), st.integers(0, 10_000))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contextopt.engine import BriefSettings, Compression, Finding, compress
 from contextopt.engine.briefs.claims import check_claims
-from contextopt.engine.briefs.selection import MENTIONS
+from contextopt.engine.briefs.coverage import MENTIONS
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts

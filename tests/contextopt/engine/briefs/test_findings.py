@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from contextopt.engine.briefs.findings import MAX_FINDINGS, parse_findings, render_finding
-from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.validation import InvalidValue
 from tests.contextopt.engine.findings import make_finding, make_findings
 
 

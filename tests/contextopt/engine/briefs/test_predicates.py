@@ -2,7 +2,7 @@
 
 import pytest
 
-from contextopt.engine.briefs.predicates import content_words, tells
+from contextopt.engine.briefs.statements import content_words, tells
 from contextopt.engine.text.entities import find_entities
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from contextopt.engine import BriefSettings, Finding, compress
-from contextopt.engine.briefs.selection import Selector
+from contextopt.engine.briefs.coverage import Selector
 from contextopt.engine.briefs.slots import draft
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import TOKENIZER

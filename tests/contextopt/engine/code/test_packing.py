@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from contextopt.engine import HeuristicTokenizer, get_tokenizer
 from contextopt.engine.code.graph import parse_file
 from contextopt.engine.code.packing import FULL, HUNKS, PATH, SIGNATURES, Packed, Policy, Source, pack
-from contextopt.engine.text.errors import InvalidValue
+from contextopt.engine.validation import InvalidValue
 
 CL100K = get_tokenizer("cl100k_base")
 

@@ -6,17 +6,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from contextopt.engine.code.graph import build_graph, parse_file
-from contextopt.engine.code.relevance import (
+from contextopt.engine.code.filescores import (
     Change,
     Documents,
     FileTerms,
     History,
     RankedFile,
     Ranker,
+    RepositoryIndex,
     Weights,
+    read_file,
 )
-from contextopt.engine.code.repository import RepositoryIndex, read_file
+from contextopt.engine.code.graph import build_graph, parse_file
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 FILES = {

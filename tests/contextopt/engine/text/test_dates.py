@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.text.dates import SPANS_MAX, named_spans
-from contextopt.engine.text.datespans import DateSpan
+from contextopt.engine.text.dates import SPANS_MAX, DateSpan, named_spans
 
 TODAY = date(2026, 11, 24)
 

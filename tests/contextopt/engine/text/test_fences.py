@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.agents.contexts import AgentContext
-from contextopt.engine.text.counters import HeuristicCounter
-from contextopt.engine.text.fences import EXTERNAL_DATA, STRATEGY_HINT, fence, quiet_lines
-from contextopt.engine.text.marks import MARK
+from contextopt.engine.text.quoting import EXTERNAL_DATA, MARK, STRATEGY_HINT, fence, quiet_lines
+from contextopt.engine.text.tokens import HeuristicCounter
 from tests.contextopt.engine.payloads import hostile
 from tests.speed import within
 

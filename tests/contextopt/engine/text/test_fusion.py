@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.fusion import ranks, reciprocal_rank, share_of_best, weighted
+from contextopt.engine.validation import InvalidValue
 
 SCORES = st.dictionaries(st.integers(1, 30), st.floats(0.01, 50), max_size=20)
 COSINES = st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20)

@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.engine.text.language import detect_language
+from contextopt.engine.text.lexical import detect_language
 
 
 @pytest.mark.parametrize(

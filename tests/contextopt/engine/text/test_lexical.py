@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.text.errors import InvalidValue
 from contextopt.engine.text.lexical import (
     BODY_TERMS,
     Bm25,
@@ -20,6 +19,7 @@ from contextopt.engine.text.lexical import (
     whole_identifier,
     words_of,
 )
+from contextopt.engine.validation import InvalidValue
 
 WORDS = st.sampled_from(["user", "order", "token", "cache", "index", "graph"])
 DOCUMENTS = st.dictionaries(

@@ -11,12 +11,20 @@ from benchmarks.agents.patches import apply_change
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
 from contextopt.engine.agents.deltas import UNCUT, ChangedFile, DeltaLimits, SentFile, build_delta, fully_sent
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, FullRetry, plan_retry, retry_task
-from contextopt.engine.prompts.rendering import header, line_start, render, with_excerpt
-from contextopt.engine.prompts.values import RecordSummary, SpaceContext
+from contextopt.engine.rendering import header, line_start, render, with_excerpt
 from contextopt.engine.text.cleaning import flatten_to
-from contextopt.engine.text.counters import HeuristicCounter, RenderedCounter
-from contextopt.engine.text.fences import STRATEGY_HINT, fence
-from contextopt.engine.text.marks import MARK, NO_NEWLINE, mark, marked_block, marked_file, unmark
+from contextopt.engine.text.quoting import (
+    MARK,
+    NO_NEWLINE,
+    STRATEGY_HINT,
+    fence,
+    mark,
+    marked_block,
+    marked_file,
+    unmark,
+)
+from contextopt.engine.text.tokens import HeuristicCounter, RenderedCounter
+from contextopt.engine.values import RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER
 from tests.contextopt.engine.payloads import BREAKS, PAYLOADS, hostile
 

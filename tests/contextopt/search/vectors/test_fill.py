@@ -27,7 +27,7 @@ from contextopt.models import (
     Team,
 )
 from contextopt.search import registry
-from contextopt.search.embedders import EmbeddingUnavailable, choice, get_embedder
+from contextopt.search.embedders import EmbeddingUnavailable, current, get_embedder
 from contextopt.search.hybrid import rate_rows
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors import fill, indexes
@@ -40,7 +40,7 @@ from contextopt.search.vectors.nearest import (
     is_best_compared,
     nearest,
 )
-from contextopt.search.vectors.status import embedding_status
+from contextopt.search.vectors.storage import embedding_status
 from contextopt.search.words import Terms
 from contextopt.sql import own_conninfo
 from tests.factories import make_record, make_space, make_team
@@ -61,9 +61,9 @@ def endpoint(settings) -> Iterator[ModelServer]:
     with ModelServer(dimensions=16) as server:
         settings.EMBEDDING_BASE_URL, settings.EMBEDDING_ENDPOINT_MODEL = server.base_url, "small"
         settings.EMBEDDING_DIMENSIONS, settings.EMBEDDING_API_KEY = 16, "key"
-        choice._loaded.pop("endpoint:small:16", None)
+        current._loaded.pop("endpoint:small:16", None)
         yield server
-        choice._loaded.pop("endpoint:small:16", None)
+        current._loaded.pop("endpoint:small:16", None)
 
 
 def work() -> Work:

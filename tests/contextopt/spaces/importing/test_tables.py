@@ -11,8 +11,7 @@ from django.core.management.base import CommandError
 
 from contextopt.models import Record, Space
 from contextopt.spaces.importing import RawRow, Rejection
-from contextopt.spaces.importing.lines import Lines, ReturnsAsFeeds
-from contextopt.spaces.importing.rows import UnusableSource
+from contextopt.spaces.importing.rows import Lines, ReturnsAsFeeds, UnusableSource
 from contextopt.spaces.importing.tables import COLUMNS_MAX, read_table
 from tests.imports import rejections, run_import
 from tests.speed import within

@@ -16,13 +16,13 @@ from dashboard.kit.charts.plots import LABEL_HEIGHT
 from dashboard.kit.diffs import mark_left_out, split_sections
 from dashboard.kit.periods import recent_period
 from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseData
-from dashboard.pages.agents.phasefigures import (
+from dashboard.pages.agents.figures import (
     PHASES_TOLD,
     PhaseFigures,
     PhaseSeries,
     read_phase_series,
 )
-from dashboard.rollups.sources import FigureFilter
+from dashboard.rollups.coverage import FigureFilter
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, html_of
 from tests.factories import NOW

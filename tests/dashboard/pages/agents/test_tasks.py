@@ -6,8 +6,8 @@ from django.test import Client
 
 from contextopt.agents.handoffs.compression import WrittenBrief, settle_brief
 from contextopt.models import Finding, HandoffSettings, PhaseCompression, Task, Team
-from dashboard.kit.paging import PAGE_ROWS
-from dashboard.pages.agents.handoffcharts import HandoffBar, handoff_figure
+from dashboard.kit.pages import PAGE_ROWS
+from dashboard.pages.agents.charts import HandoffBar, handoff_figure
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of, squeezed
 from tests.queries import count_at_2_and_20

@@ -11,7 +11,7 @@ from django.utils import timezone
 from contextopt.agents.timeline.account import read_phase_accounts
 from contextopt.models import Assembly, HandoffPhase, Task, Team
 from dashboard.pages.agents import timelines
-from dashboard.pages.agents.marks import span_words
+from dashboard.pages.agents.timelines import span_words
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import complete_task
 from tests import factories

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from contextopt.models import Role, Space, Team
 from contextopt.spaces.configs import publish_settings
-from dashboard.pages.answers.advice import Case, advise
+from dashboard.pages.answers.reviewitems import Case, advise
 from memory.models import Verdict
 from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict, reserve_item

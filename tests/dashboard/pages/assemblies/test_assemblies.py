@@ -12,9 +12,9 @@ from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.purge import purge_record
 from contextopt.models import Assembly, AssemblyPayload, Space, Team
-from dashboard.kit.paging import PAGE_ROWS
+from dashboard.kit.pages import PAGE_ROWS
 from dashboard.pages.assemblies.filters import AssembliesForm
-from dashboard.pages.assemblies.tail import MAX_QUIET
+from dashboard.pages.assemblies.listrows import MAX_QUIET
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from tests.dashboard.conftest import HTMX, html_of, squeezed

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from contextopt.models import Assembly, Space
-from dashboard.pages.assemblies import rows as rows_module
-from dashboard.pages.assemblies.rows import SORTED_ROWS, read_list
+from dashboard.pages.assemblies import listrows as rows_module
+from dashboard.pages.assemblies.listrows import SORTED_ROWS, read_list
 from dashboard.pages.overview.charts import CHARTS
 from tests import factories
 from tests.dashboard.conftest import html_of, squeezed

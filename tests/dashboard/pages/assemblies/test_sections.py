@@ -5,9 +5,9 @@ from django.test import Client
 
 from contextopt.models import Repository, Space, Team
 from dashboard.pages.assemblies.sections import section_rows
-from memory.steps.build import build_step
 from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult
+from memory.steps.step import build_step
 from tests.memory.steps.conftest import TASK, shop
 
 __all__ = ["shop"]

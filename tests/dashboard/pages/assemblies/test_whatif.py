@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConfig, Record, Space
 from contextopt.spaces.configs import activate_config, publish_settings
 from dashboard.kit.formats import money
-from dashboard.pages.assemblies.sidebyside import align
+from dashboard.pages.assemblies.comparison import align
 from tests.dashboard.conftest import html_of, squeezed
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.recomputed import make_searchable

@@ -14,8 +14,7 @@ from dashboard.kit.formats import money, percent
 from dashboard.models import ModelPrice
 from dashboard.pages.spaces.proofs import begin_version_proofs
 from memory.backtests.backtests import BACKTESTS, start_backtest
-from memory.backtests.costs import costs_of
-from memory.backtests.figures import figures_of
+from memory.backtests.figures import costs_of, figures_of
 from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest, BacktestRow, QuestionSet
 from memory.questions.sets import set_minimum

@@ -6,10 +6,10 @@ from django.test import Client
 from django.utils.html import escape
 
 from contextopt.models import ApiKey, Assembly, Space, Team
-from contextopt.people.keychecks import find_key
-from contextopt.people.ways import Way
-from dashboard.pages.connect.signal import read_signal
-from dashboard.pages.connect.snippets import KEY_VARIABLE, fill_tabs
+from contextopt.people.clients import Way
+from contextopt.people.keys import find_key
+from dashboard.pages.connect.codesamples import KEY_VARIABLE, fill_tabs
+from dashboard.pages.connect.connect import read_signal
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of
 

@@ -10,9 +10,8 @@ from django.test import Client
 from contextopt.chat.models import Author, Conversation, Message, MessageState
 from contextopt.models import Assembly, Space
 from dashboard.models import ModelPrice
-from dashboard.pages.overview.cost import build_cost, read_reported
+from dashboard.pages.overview.cost import build_cost, project_month, read_reported
 from dashboard.pages.overview.figures import Figures, read_series
-from dashboard.pages.overview.projections import project_month
 from dashboard.rollups.fold import keep_rollups
 from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row

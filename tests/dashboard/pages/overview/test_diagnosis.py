@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from contextopt.models import Kind
 from dashboard.kit.periods import recent_period
-from dashboard.pages.overview.diagnosis import ADVICE, Observation, observe, point_out
+from dashboard.pages.overview.diagnosis import ADVICE, Observation, SpaceFacts, observe, point_out
 from dashboard.pages.overview.figures import Figures, Series, StageFigures
-from dashboard.pages.overview.spacefacts import SpaceFacts
 from tests.factories import NOW
 
 FINE = Figures(100, 0.3, 0.9, 0.2, 1_000, 4_000, 3_000, 15.0, 2.0, 5.0, 9.0, contexts=100)

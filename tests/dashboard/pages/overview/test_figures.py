@@ -9,10 +9,10 @@ import pytest
 from contextopt.models import Assembly, Space, Team
 from dashboard.kit.periods import recent_period
 from dashboard.pages.overview.figures import read_series
+from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.fold import keep_rollups
 from dashboard.rollups.histograms import EXACT_BELOW
 from dashboard.rollups.prices import read_prices
-from dashboard.rollups.sources import FigureFilter
 from tests.factories import NOW, make_space, make_team
 from tests.queries import count_queries
 

@@ -12,8 +12,8 @@ from contextopt.models import Assembly, ContextConfig, Space, Team
 from dashboard.kit.pages import MAX_POLLS
 from dashboard.models import UnfoldedAssembly
 from dashboard.pages.overview.charts import CHARTS
+from dashboard.pages.overview.cost import project_month
 from dashboard.pages.overview.figures import read_series
-from dashboard.pages.overview.projections import project_month
 from dashboard.rollups.fold import keep_rollups
 from dashboard.templatetags.figures import chart_island
 from memory.feedback.inputs import OpinionIn, SubjectIn

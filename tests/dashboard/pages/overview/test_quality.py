@@ -6,8 +6,7 @@ import pytest
 
 from contextopt.models import Space, Task, Team
 from dashboard.kit.proportions import Proportion
-from dashboard.pages.overview.quality import Quality, read_quality
-from dashboard.pages.overview.votes import read_feedback
+from dashboard.pages.overview.quality import Quality, read_feedback, read_quality
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.models import ReviewItem, Vote

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
 
-from contextopt.agents.profiles import activate_profile
+from contextopt.agents.phases import activate_profile
 from contextopt.assemblies.purge import purge_record
 from contextopt.models import AuditEvent, Record, Space, Team, User
 from contextopt.people.audit import note_event
@@ -15,10 +15,9 @@ from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, revoke_key
 from contextopt.people.members import update_team
 from contextopt.spaces.configs import activate_config, publish_config
-from contextopt.spaces.deletion import delete_space
 from contextopt.spaces.inputs import ConfigIn, SpacePatch
 from contextopt.spaces.records import delete_record, restore_record
-from contextopt.spaces.spaces import update_space
+from contextopt.spaces.spaces import delete_space, update_space
 from memory.memories.memories import delete_memory, restore_memory
 from tests import factories
 from tests.memory.factories import make_memory

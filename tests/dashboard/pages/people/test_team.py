@@ -6,8 +6,7 @@ from django.urls import reverse
 
 from contextopt.models import ApiKey, Invitation, Space, Team, User
 from contextopt.people.inputs import KeyIn
-from contextopt.people.keychecks import find_key
-from contextopt.people.keys import create_key
+from contextopt.people.keys import create_key, find_key
 from contextopt.search.vectors.fill import Work, choose_models, work_through
 from tests import factories
 from tests.dashboard.conftest import HTMX, squeezed

@@ -8,8 +8,8 @@ from django.utils.html import strip_tags
 from contextopt.models import Record, Space
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.records import delete_record, update_record
-from dashboard.pages.spaces.decisions import SHOWN
 from dashboard.pages.spaces.forms import RecordEditForm
+from dashboard.pages.spaces.records import SHOWN
 from tests.dashboard.conftest import HTMX, html_of, seen_in
 from tests.factories import make_assembly, make_record
 from tests.memory.factories import make_review

@@ -1,5 +1,5 @@
 from contextopt.models import Record
-from dashboard.pages.spaces.revisions import LINES_SHOWN, compare
+from dashboard.pages.spaces.records import LINES_SHOWN, compare
 from tests.factories import NOW
 
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.code.graph.circles import find_circles
+from contextopt.engine.code.graph.importgraph import find_circles
 
 
 def test_circles() -> None:

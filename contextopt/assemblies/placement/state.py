@@ -1,0 +1,253 @@
+"""Reads the state of a conversation: the blocks that the caller still holds, and its last prompt."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
+from typing import cast
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from contextopt.assemblies.candidates import ConfiguredSpace
+from contextopt.assemblies.engineinputs import unpack_givens
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.engine.placement.blocks import Block, read_block
+from contextopt.engine.placement.cachecosts import CachePrices, Split
+from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM, Conversation, LastPrompt, Placement
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.values import PartSizes
+from contextopt.errors import InvalidInput, NotFound
+from contextopt.sql import fetch_one
+
+
+def load_conversation(
+    team_id: int, space: ConfiguredSpace, request: AssemblyIn, tokenizer: Tokenizer, sizes: PartSizes
+) -> Conversation:
+    """Return the conversation before the requested prompt.
+
+    Raises:
+        InvalidInput: blocks are named for a placement that keeps none.
+        NotFound: a named block is not an assembly of the space.
+    """
+    if request.in_sight and request.placement not in {APPEND, AUTO}:
+        raise InvalidInput.of("in_sight", "is only for the placements append and auto")
+    blocks = _load_blocks(team_id, space.id, request.in_sight, tokenizer)
+    missing = next((one for one in request.in_sight if one not in {block.id for block in blocks}), None)
+    if missing is not None:
+        raise NotFound(f"There is no assembly {missing} of the space {space.slug!r} (in_sight).")
+    last = _last_prompt(team_id, space.id, request)
+    asked, history = 0, sizes.history or 0
+    if request.query and (request.conversation or request.in_sight):
+        asked = tokenizer.count(request.query)
+        if request.history is not None and request.history.endswith(request.query):
+            history = max(0, history - asked)
+    return Conversation(sizes.system or 0, history, asked, blocks, last)
+
+
+def _payloads() -> QuerySet[AssemblyPayload]:
+    """Return all payloads with their rows, without the columns that are not needed to measure a prompt."""
+    return AssemblyPayload.objects.select_related("assembly").defer("baseline_text", "config")
+
+
+def _contexts(team_id: int, space_id: int | None) -> QuerySet[AssemblyPayload]:
+    return _payloads().filter(assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE)
+
+
+def _load_blocks(
+    team_id: int, space_id: int | None, ids: Sequence[int], tokenizer: Tokenizer
+) -> tuple[Block, ...]:
+    """Read the named assemblies in their order in the conversation, which is the order of their ids.
+
+    Those that are not contexts of the space are left out.
+    """
+    if not ids:
+        return ()
+    found = _contexts(team_id, space_id).filter(assembly__in=ids)
+    return tuple(_read(payload, tokenizer) for payload in found.order_by("assembly_id"))
+
+
+def block_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
+    """Return the tokens that a block takes in the caller's prompt, as certified, even if purged since.
+
+    For another tokenizer, count the stored text.
+    """
+    if payload.assembly.encoding == tokenizer.name:
+        return payload.assembly.new_tokens
+    return tokenizer.count(payload.text)
+
+
+def _read(payload: AssemblyPayload, tokenizer: Tokenizer) -> Block:
+    order: list[int] = payload.ledger["order"]
+    versions = _versions(payload, order)
+    block = read_block(
+        payload.assembly_id,
+        payload.text,
+        [(record_id, versions.get(record_id, 0)) for record_id in order],
+        tokenizer,
+        after_tokens=_history_before(payload),
+        question_tokens=payload.ledger.get("question_tokens", 0),
+    )
+    return replace(block, tokens=block_tokens(payload, tokenizer))
+
+
+def _history_before(payload: AssemblyPayload) -> int:
+    """Return the tokens of history before the prompt's question."""
+    row = payload.assembly
+    if row.prompt_tokens is None:
+        return int(payload.request.get("history_tokens", 0))
+    system, asked = payload.request.get("system_tokens", 0), payload.ledger.get("question_tokens", 0)
+    return int(row.prompt_tokens - system - row.tokens_after - asked)
+
+
+def _versions(payload: AssemblyPayload, order: Iterable[int]) -> dict[int, int]:
+    """Return the versions of the records in the text. Those of old assemblies are unknown, so never shown."""
+    if payload.givens is None:
+        return {}
+    wanted = set(order)
+    given = unpack_givens(bytes(payload.givens)).records
+    return {one.id: one.version for one in given if one.is_candidate and one.id in wanted}
+
+
+def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt | None:
+    """Return the last prompt of the named conversation, or else of the latest block."""
+    if request.conversation:
+        last_id = _latest_of(team_id, space_id, request.conversation)
+    else:
+        last_id = max(request.in_sight, default=None)
+    if last_id is None:
+        return None
+    payload = _contexts(team_id, space_id).filter(assembly=last_id).first()
+    if payload is None:
+        return None
+    idle = timezone.now() - payload.assembly.created_at
+    return _to_last_prompt(payload, max(0.0, idle.total_seconds()))
+
+
+def _latest_of(team_id: int, space_id: int, conversation: str) -> int | None:
+    """Return a conversation's latest assembly. Most have none yet, so avoid the cost of the ORM."""
+    row = fetch_one(
+        """
+        SELECT id FROM contextopt_assembly
+         WHERE team_id = %s AND space_id = %s AND kind = %s AND conversation = %s AND conversation <> ''
+         ORDER BY created_at DESC, id DESC LIMIT 1
+        """,
+        [team_id, space_id, Kind.SPACE.value, conversation],
+    )
+    return row[0] if row else None
+
+
+def _to_last_prompt(payload: AssemblyPayload, idle_seconds: float) -> LastPrompt:
+    row = payload.assembly
+    return LastPrompt(
+        placement=_placement_of(row),
+        text=payload.text,
+        system_tokens=payload.request.get("system_tokens", 0),
+        history_tokens=_history_before(payload),
+        question_tokens=payload.ledger.get("question_tokens", 0),
+        block_id=row.pk,
+        idle_seconds=idle_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSizes:
+    """The sizes of a prompt in a conversation. All but the first are None if a text of it was purged."""
+
+    prompt_tokens: int
+    shared_prefix_tokens: int | None = None
+    split: Split | None = None
+
+
+def measure_again(payload: AssemblyPayload, tokenizer: Tokenizer) -> PromptSizes | None:
+    """Measure a logged prompt again, from its conversation's earlier assemblies and the sizes in its request.
+
+    None if the conversation is unknown, or logged before this could be verified.
+    """
+    logged = logged_prompt(payload, tokenizer)
+    if logged is None:
+        return None
+    if payload.purged_at is not None or logged.is_purged:
+        return PromptSizes(logged.prompt_tokens(payload.assembly.new_tokens))
+    return logged.measure(payload.text, payload.assembly.new_tokens, tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedPrompt:
+    """A logged prompt without its context: the conversation before it, its placement, and how many of the
+    earlier blocks it kept. `last_id` is the assembly of the last prompt; `is_purged` means that its text was
+    purged.
+    """
+
+    conversation: Conversation
+    placement: Placement
+    kept: int
+    prices: CachePrices
+    last_id: int | None
+    is_purged: bool
+
+    def prompt_tokens(self, new_tokens: int) -> int:
+        return self.conversation.prompt_tokens(self.kept, new_tokens)
+
+    def measure(self, text: str, new_tokens: int, tokenizer: Tokenizer) -> PromptSizes:
+        """Return the sizes of the prompt with this context."""
+        tokens, prefix = self.prompt_tokens(new_tokens), partial(shared_prefix, tokenizer, after=text)
+        shared = min(tokens, self.conversation.shared_tokens(self.placement, self.kept, prefix))
+        idle = self.conversation.idle_seconds
+        return PromptSizes(tokens, shared, self.prices.split(tokens, shared, idle_seconds=idle))
+
+    def after(self, last_text: str) -> "LoggedPrompt":
+        """Return the prompt as it would be if the last one had had this context."""
+        last = self.conversation.last
+        changed = replace(last, text=last_text) if last else None
+        return replace(self, conversation=replace(self.conversation, last=changed), is_purged=False)
+
+
+def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPrompt | None:
+    """Return the prompt as it was logged; None outside of a conversation."""
+    stored = payload.ledger.get("prompt")
+    if stored is None:
+        return None
+    row = payload.assembly
+    blocks = _load_blocks(row.team_id, row.space_id, payload.request.get("in_sight", []), tokenizer)
+    rows = _payloads().filter(assembly__team=row.team_id)
+    last = rows.filter(assembly=stored["last"]).first() if stored["last"] is not None else None
+    conversation = Conversation(
+        payload.request.get("system_tokens", 0),
+        stored["history_tokens"],
+        payload.ledger.get("question_tokens", 0),
+        blocks,
+        _to_last_prompt(last, stored["idle_seconds"]) if last else None,
+    )
+    return LoggedPrompt(
+        conversation,
+        _placement_of(row),
+        len(payload.ledger.get("carried", [])),
+        CachePrices(minimum_tokens=stored["minimum_tokens"], lifetime_seconds=stored["lifetime_seconds"]),
+        stored["last"],
+        last is not None and last.purged_at is not None,
+    )
+
+
+def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, bool]:
+    """Return the tokens of the longest common prefix, and whether the texts are equal."""
+    if before == after:
+        return tokenizer.count(after), True
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    return tokenizer.count(after[: sum(1 for _ in same)]), False
+
+
+def _placement_of(row: Assembly) -> Placement:
+    return cast("Placement", row.placement or SYSTEM)
+
+
+def held_blocks(team_id: int, space: str, conversation: str) -> list[int]:
+    """Return the blocks that a conversation holds if it drops nothing, as an agent's keeps tool results."""
+    rows = AssemblyPayload.objects.filter(
+        assembly__team=team_id, assembly__space__slug=space, assembly__conversation=conversation
+    ).select_related("assembly")
+    payload = rows.order_by("-assembly__created_at", "-assembly_id").first() if conversation else None
+    if payload is None or payload.assembly.placement != APPEND:
+        return []
+    return [*payload.ledger.get("carried", []), payload.assembly_id]

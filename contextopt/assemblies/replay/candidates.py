@@ -1,0 +1,326 @@
+"""Finds the candidates that a logged request would have had under other settings."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+from pydantic import ValidationError
+
+from contextopt import engine
+from contextopt.assemblies.assemble import REACHES, resolve_config
+from contextopt.assemblies.candidates import Candidates, load_candidates, load_space
+from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
+from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, detail_of, summary_of
+from contextopt.assemblies.retrieval import load_for_question, read_at_most
+from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, Relevance
+from contextopt.engine.config import SCORED_STAGE
+from contextopt.engine.queryanalysis import Mentions, add_mentions
+from contextopt.engine.ranking import MAX_PART
+from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query, relevances
+from contextopt.engine.rendering import MESSAGE
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.values import DateRange
+from contextopt.errors import Conflict, ServiceUnavailable
+from contextopt.search.hybrid import PreparedQuery, Target, look_up, prepare_query, rate
+from contextopt.search.registry import SearchFilters
+from contextopt.spaces.configs import SETTINGS, find_config, given_settings
+from contextopt.spaces.models import Record, Space
+from contextopt.spaces.records import SEARCHABLE
+from contextopt.spaces.versions import RecordVersion, read_changed
+
+# Settings that change the ranking of records.
+RANKING = (
+    "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "neighbour_share",
+    "date_weight", "who_weight", "question_record_tokens",
+)  # fmt: skip
+# Settings that change how much the neighbours of a match count.
+NEIGHBOURS = ("semantic_weight", "lexical_weight", "neighbour_share", "question_record_tokens")
+
+
+def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
+    """Return the engine's config: as logged or of another version, with the changed settings.
+
+    Raises:
+        NotFound: the space has no such version.
+        Conflict: the request can no longer be made under another version.
+        InvalidInput, InvalidValue: a setting is outside its range; the error names it.
+    """
+    config = material.config if data.config is None else _config_of(material, data.config)
+    return config.replace(**given_settings(data.settings))
+
+
+def _config_of(material: Material, version: int) -> ContextConfig:
+    """Return the settings of a version with the request's overrides."""
+    space = Space.objects.get(pk=material.space_id)
+    stored = find_config(space, version)
+    try:
+        request = AssemblyIn.model_validate({**material.request, "space": space.slug})
+    except ValidationError as error:
+        raise Conflict("An older version logged the request, and this one does not accept it.") from error
+    settings = {name: getattr(stored, name) for name in SETTINGS}
+    under_version = replace(load_space(space.team_id, space.slug), settings=settings)
+    return resolve_config(under_version, request)[0]
+
+
+def differ(one: ContextConfig, other: ContextConfig, names: tuple[str, ...]) -> bool:
+    """Return whether one of the named settings differs."""
+    return any(getattr(one, name) != getattr(other, name) for name in names)
+
+
+# Consider at most this many of the records that have changed since.
+CHANGED_MAX = 2_000
+# How often to ask for more candidates if records that were added later took some of the places.
+ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The decision under other settings; `looked_up` candidates were not given to the engine then."""
+
+    outcome: engine.Assembled
+    found: Candidates
+    looked_up: int = 0
+    is_reconstructed: bool = False
+
+
+def decide_under(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Reached:
+    """Let the engine decide under other settings.
+
+    Raises:
+        NotReplayable: further records must be rated for the question, and the encoder has changed.
+        ServiceUnavailable: the question cannot be embedded now.
+    """
+    given = _among_given(material, config, tokenizer)
+    if given is not None:
+        outcome = material.assemble(given, config, tokenizer)
+        if not outcome.wants_more_candidates:
+            return Reached(outcome, given)
+    search = _Search.of(material, material.at_stage(config), tokenizer)
+    for reach in (reach for reach in REACHES if reach >= material.givens.reach):
+        found, looked_up = search.find(reach)
+        outcome = material.assemble(found, config, tokenizer)
+        if found.is_all or not outcome.wants_more_candidates:
+            break
+    return Reached(outcome, found, looked_up, is_reconstructed=True)
+
+
+def _among_given(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Candidates | None:
+    """Return the given candidates if they are enough under the settings, as far as can be told beforehand."""
+    before, after = material.effective_config, material.at_stage(config)
+    given = material.candidates(tokenizer)
+    if before.stage < SCORED_STAGE:
+        return given
+    was, now = (
+        DateRange.ending_at(material.assembly.as_of, one.effective_window_days) for one in (before, after)
+    )
+    is_complete = len(given.records) >= given.counts.filtered
+    if was.start is not None and (now.start is None or now.start < was.start):
+        return None
+    if not is_complete and (was != now or differ(before, after, RANKING)):
+        return None
+    if material.givens.is_asked and _changes_ratings(before, after):
+        return None
+    counts = given.counts if was == now else _counts_in(now, given)
+    query = given.query and _with_texts(material, given.query, given.records, after)
+    return replace(given, counts=counts, query=query)
+
+
+def _changes_ratings(before: ContextConfig, after: ContextConfig) -> bool:
+    """Return whether records get another relevance. It is relative to the best record in the window."""
+    return before.effective_window_days != after.effective_window_days or differ(before, after, NEIGHBOURS)
+
+
+def _counts_in(window: DateRange, given: Candidates) -> FilterCounts:
+    """Return the counts for a narrower window, when all candidates of the wider one were given."""
+    inside = sum(record.pinned or record.date in window for record in given.records)
+    outside = given.counts.outside_window + given.counts.filtered - inside
+    return FilterCounts(inside, outside, given.counts.deleted)
+
+
+def _with_texts(
+    material: Material, query: Query, records: Iterable[RecordSummary], config: ContextConfig
+) -> Query:
+    """Add those texts of the records that an assembly under these settings would have read."""
+    ranked = rank_by_query(records, query.relevant, material.assembly.as_of, config)
+    most = read_at_most(ranked, config) * material.givens.reach
+    wanted = [scored.record for scored in ranked[:most]]
+    states = ((record.id, material.states.get((record.id, record.version))) for record in wanted)
+    texts = {record_id: detail_of(state) for record_id, state in states if state is not None}
+    return replace(query, details={**texts, **query.details})
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search for candidates of a logged request, in the space as it is now and as it was."""
+
+    material: Material
+    config: ContextConfig
+    tokenizer: Tokenizer
+    asked: PreparedQuery | None
+    mentions: Mentions
+    changed: dict[int, RecordVersion]
+
+    @classmethod
+    def of(cls, material: Material, config: ContextConfig, tokenizer: Tokenizer) -> "_Search":
+        assembly = material.assembly
+        asked = _prepare(material) if material.givens.is_asked else None
+        mentions = Mentions.of(material.question, assembly.as_of, ZoneInfo(assembly.team.time_zone))
+        # A demo's assemblies have made-up times, so its records are taken as they are.
+        past = [] if assembly.is_demo else _changed_since(material)
+        return cls(material, config, tokenizer, asked, mentions, {state.id: state for state in past})
+
+    def find(self, reach: int) -> tuple[Candidates, int]:
+        """Return the candidates, and how many of them were looked up."""
+        given = self.material.candidates(self.tokenizer)
+        known = {record.id for record in given.records}
+        present, late = self._present(reach)
+        others = [
+            record
+            for record in present.records
+            if record.id not in known and record.id not in self.changed and record.id not in late
+        ]
+        window = DateRange.ending_at(self.material.assembly.as_of, self.config.effective_window_days)
+        past = [
+            state
+            for state in self.changed.values()
+            if state.id not in known and state.deleted_at is None
+            and (state.pinned or state.date in window)
+        ]  # fmt: skip
+        others += [summary_of(state, state.view_count, self.tokenizer) for state in past]
+        found = replace(
+            given,
+            records=(*given.records, *others),
+            counts=self._counts(given, present),
+            query=given.query and self._query(given, present, past, others),
+            is_all=present.is_all,
+        )
+        return found, len(others)
+
+    def _present(self, reach: int) -> tuple[Candidates, set[int]]:
+        """Return today's candidates, and the ids of those added after the assembly."""
+        found = self._load(reach, None)
+        for _ in range(ROUNDS):
+            late = self._late(found)
+            if not late or self.asked or len(found.records) >= found.counts.filtered:
+                break
+            found = self._load(reach, len(found.records) + len(late))
+        return found, self._late(found)
+
+    def _load(self, reach: int, limit: int | None) -> Candidates:
+        space_id, as_of = self.material.space_id, self.material.assembly.as_of
+        if self.asked is None:
+            return load_candidates(
+                space_id, config=self.config, now=as_of, tokenizer=self.tokenizer, limit=limit
+            )
+        return load_for_question(
+            space_id,
+            self.asked,
+            self.mentions,
+            config=self.config,
+            now=as_of,
+            tokenizer=self.tokenizer,
+            reach=reach,
+        )
+
+    def _late(self, found: Candidates) -> set[int]:
+        assembly = self.material.assembly
+        if assembly.is_demo:
+            return set()
+        ids = [record.id for record in found.records]
+        later = Record.objects.filter(pk__in=ids, created_at__gt=assembly.created_at)
+        return set(later.values_list("pk", flat=True))
+
+    def _counts(self, given: Candidates, present: Candidates) -> FilterCounts:
+        is_same = self.config.effective_window_days == self.material.effective_config.effective_window_days
+        return given.counts if is_same else present.counts
+
+    def _query(
+        self,
+        given: Candidates,
+        present: Candidates,
+        past: list[RecordVersion],
+        others: list[RecordSummary],
+    ) -> Query:
+        """Return the question with the ratings and texts of all candidates."""
+        assert given.query is not None
+        assert present.query is not None
+        relevant = {record.id: present.query.relevant.get(record.id, NOT_RELEVANT) for record in others}
+        relevant |= self._rate_past(past, present.query)
+        relevant |= self._given_ratings(given.query, present.query)
+        query = replace(given.query, relevant=relevant)
+        query = replace(query, is_relevant=query.is_relevant or present.query.is_relevant)
+        texts = {state.id: detail_of(state) for state in past}
+        query = _with_texts(self.material, query, (*given.records, *others), self.config)
+        return replace(query, details={**present.query.details, **query.details, **texts})
+
+    def _given_ratings(self, given: Query, present: Query) -> dict[int, Relevance]:
+        """Return the logged ratings, or today's if the settings change how records are rated.
+
+        Records that have changed since keep the logged ones, scaled to today's.
+        """
+        if not _changes_ratings(self.material.effective_config, self.config):
+            return dict(given.relevant)
+        both = given.relevant.keys() & present.relevant.keys() - self.changed.keys()
+        then = sum(given.relevant[row].lexical for row in both)
+        scale = sum(present.relevant[row].lexical for row in both) / then if then else 1.0
+        return {
+            row: present.relevant[row]
+            if row in both
+            else parts._replace(lexical=min(float(MAX_PART), parts.lexical * scale))
+            for row, parts in given.relevant.items()
+        }
+
+    def _rate_past(self, past: list[RecordVersion], present: Query) -> dict[int, Relevance]:
+        """Rate records that have changed since, by their current texts, including deleted ones."""
+        if not past or self.asked is None:
+            return {}
+        leads = look_up(self._target(), self.asked, limit=1)
+        everything = replace(self._target().searchable, live_sql="true")
+        target = replace(self._target(), searchable=everything)
+        best = max(present.relevant, key=lambda row: present.relevant[row].lexical, default=0)
+        matches = rate(
+            replace(leads, target=target, lexical={}, cosines={}), [*(state.id for state in past), best]
+        )
+        scale = present.relevant[best].lexical / matches[best].lexical if _is_worded(matches, best) else 0.0
+        parts = relevances(matches)
+        rated = {
+            state.id: parts[state.id]._replace(lexical=min(float(MAX_PART), match.lexical * scale))
+            for state in past
+            if (match := matches.get(state.id)) is not None
+        }
+        dates = {state.id: state.date for state in past}
+        people = {state.id: tuple(_people(state)) for state in past}
+        return add_mentions(rated, self.mentions, dates, people)
+
+    def _target(self) -> Target:
+        return Target(SEARCHABLE, self.material.space_id, SearchFilters())
+
+
+def _is_worded(matches: dict[int, engine.Match], row: int) -> bool:
+    return row in matches and matches[row].lexical > 0
+
+
+def _people(state: RecordVersion) -> Iterator[str]:
+    if state.type == MESSAGE:
+        yield state.title
+    if author := state.metadata.get("author"):
+        yield str(author)
+
+
+def _changed_since(material: Material) -> list[RecordVersion]:
+    found = read_changed(material.space_id, material.assembly.created_at, limit=CHANGED_MAX)
+    return [state for state in found if not state.is_purged]
+
+
+def _prepare(material: Material) -> PreparedQuery:
+    """Return the question, with a vector only if it had one, of the same model, at the time."""
+    asked, encoder = prepare_query(material.question), material.givens.encoder
+    if not encoder:
+        return replace(asked, vector=None, degraded=False)
+    if asked.degraded:
+        raise ServiceUnavailable("The question cannot be embedded now. Try again later.")
+    if asked.vector is None or asked.vector.model != encoder:
+        now = asked.vector.model if asked.vector else "none"
+        message = f"Its question was embedded by {encoder}, but the current model is {now}."
+        raise NotReplayable(Reason.ENCODER_CHANGED, message)
+    return asked

@@ -1,0 +1,413 @@
+"""Build one context: filter, score, allocate, truncate, render, count."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import cache, partial
+
+from contextopt.engine.adaptive import LOW_RELEVANCE, cut_by_worth
+from contextopt.engine.budget import Cut, allocate, truncate
+from contextopt.engine.config import (
+    ADAPTIVE,
+    FIXED,
+    HEADER_STAGE,
+    LAST_RECORDS_STAGE,
+    SCORED_STAGE,
+    SEARCH_STAGE,
+    ContextConfig,
+)
+from contextopt.engine.details import (
+    DUPLICATE_OF,
+    Query,
+    Selection,
+    record_limits,
+    select,
+    shared_day,
+)
+from contextopt.engine.placement.blocks import NOTHING, Sight
+from contextopt.engine.ranking import (
+    Scored,
+    filter_records,
+    frequency,
+    precedence,
+    rank,
+    recency,
+    score_float,
+)
+from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query
+from contextopt.engine.rendering import FittedHeader, add_day, fit_header, join_lines, order_records
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.validation import BudgetExceeded, utc
+from contextopt.engine.values import (
+    WHOLE_SHARES,
+    Assembled,
+    Certificate,
+    ContextFilters,
+    ContextStats,
+    DateRange,
+    FilterCounts,
+    LedgerEntry,
+    PartSizes,
+    RecordSummary,
+    SpaceContext,
+    TokenAllocation,
+    check_distinct,
+)
+
+STAGE_3_RECORDS = 10
+LEDGER_DROPPED = 100
+"""Maximum number of dropped records named in the ledger."""
+IN_SIGHT = "in_sight"
+"""Reason for kept records that are not in the text, because an earlier block shows them."""
+NOT_LOADED = "not_loaded"
+"""Reason for candidates that were counted but not loaded, although all loaded ones fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The inputs of one assembly."""
+
+    space: SpaceContext
+    config: ContextConfig
+    now: datetime
+    tokenizer: Tokenizer
+    query: Query | None
+    sight: Sight
+
+    @property
+    def is_adaptive(self) -> bool:
+        return self.config.stage == SEARCH_STAGE and self.config.budget_mode == ADAPTIVE
+
+    def with_fixed_budget(self) -> "_Request":
+        return replace(self, config=self.config.replace(budget_mode=FIXED))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Records in rank order, their total number, the record limit of the stage, and the day that the header
+    shows instead of their lines.
+    """
+
+    ranked: list[Scored]
+    counts: FilterCounts
+    max_records: int | None
+    day: date | None = None
+
+    @property
+    def unseen(self) -> int:
+        """Return the candidates that were counted but not loaded."""
+        return self.counts.filtered - len(self.ranked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The records that fit, rendered and counted, and near-duplicates of higher-ranked records.
+
+    An earlier block shows kept records that are not in `order`.
+    """
+
+    cut: Cut
+    selection: Selection
+    order: tuple[int, ...]
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """The context of stage 3. `tokens` is None if stage 3 could not be assembled."""
+
+    text: str | None = None
+    tokens: int | None = None
+    order: tuple[int, ...] = ()
+
+
+def assemble(
+    space: SpaceContext,
+    config: ContextConfig,
+    now: datetime,
+    tokenizer: Tokenizer,
+    *,
+    sizes: PartSizes = WHOLE_SHARES,
+    counts: FilterCounts | None = None,
+    baseline: tuple[RecordSummary, ...] | None = None,
+    query: Query | None = None,
+    sight: Sight = NOTHING,
+) -> Assembled:
+    """Build the context, with its ledger and certificate.
+
+    Without `counts`, `space.records` are all the space's records. With `counts`, they are the best of a
+    larger set that a database filtered and counted; they are filtered again, and the counts cover the rest.
+    `baseline` holds the space's last records by date, for the comparison with stage 3; without it, they are
+    taken from `space.records`. Stage 5 ranks by `query`; without one it equals stage 4. The text leaves out
+    what is in `sight`. Its tokens are added to the budget, and count as used.
+
+    Raises:
+        BudgetExceeded: system and history leave the response less than its reservation.
+        InvalidValue: a naive `now`, a negative size, or a duplicate record.
+    """
+    if baseline is not None:
+        check_distinct("baseline", baseline)
+    if query is None:
+        config = config.without_question()
+    request = _Request(space, config, utc("now", now), tokenizer, query, sight)
+    allocation = allocate(config, sizes, carried_tokens=sight.tokens)
+    budget_tokens = allocation.context - sight.tokens
+    header = fit_header(space, budget_tokens, tokenizer)
+    candidates = _candidates(request, counts)
+    opening = add_day(header, candidates.day, budget_tokens, tokenizer) if candidates.day else header
+    room = budget_tokens - _cost_before_records(opening, budget_tokens, tokenizer)
+    selections = tuple(map(cache, _selections(request, candidates, room)))
+    choose = partial(
+        _choose, candidates=candidates, selections=selections, header=opening, budget_tokens=budget_tokens,
+        room=room,
+    )  # fmt: skip
+    chosen = choose(request)
+    fixed = choose(request.with_fixed_budget()) if request.is_adaptive else None
+    stage3 = _Baseline()
+    if config.stage >= SCORED_STAGE:
+        budget = _stage3_budget(config, sizes)
+        stage3 = _render_baseline(request, space.records if baseline is None else baseline, header, budget)
+    return Assembled(
+        text=chosen.text,
+        allocation=allocation,
+        stats=_stats(candidates, chosen, opening, allocation, stage3, sight),
+        certificate=_certify(chosen, tokenizer, sight),
+        ledger=_ledger(chosen, request),
+        order=chosen.order,
+        baseline_text=stage3.text,
+        baseline_order=stage3.order,
+        fixed_tokens=fixed.tokens + sight.tokens if fixed else None,
+        day=candidates.day,
+        wants_more_candidates=_wants_more(candidates, chosen, query),
+    )
+
+
+def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
+    config, records = request.config, request.space.records
+    if config.stage == HEADER_STAGE:
+        return _Candidates([], FilterCounts(0), 0)
+    if config.stage == LAST_RECORDS_STAGE:
+        limit = STAGE_3_RECORDS if config.max_records is None else min(STAGE_3_RECORDS, config.max_records)
+        ranked, found = _last_records(records, request.now)
+        return _Candidates(ranked, _believe(counts, found), limit)
+    window = DateRange.ending_at(request.now, config.effective_window_days)
+    kept, outside_window, deleted = filter_records(records, ContextFilters(window))
+    found = FilterCounts(len(kept), outside_window, deleted)
+    if config.stage != SEARCH_STAGE or request.query is None:
+        ranked = rank(kept, request.now, config)
+        return _Candidates(ranked, _believe(counts, found), config.record_limit)
+    ranked = rank_by_query(kept, request.query.relevant, request.now, config)
+    day = shared_day(ranked, request.query)
+    return _Candidates(ranked, _believe(counts, found), config.record_limit, day)
+
+
+def _believe(counts: FilterCounts | None, found: FilterCounts) -> FilterCounts:
+    """Return the database's counts, but at least the loaded rows, which the counts may lag behind."""
+    if counts is None:
+        return found
+    return FilterCounts(max(counts.filtered, found.filtered), counts.outside_window, counts.deleted)
+
+
+def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[list[Scored], FilterCounts]:
+    """Return the records newest first, as stage 3 takes them: no window, no score, no pins."""
+    window = DateRange.ending_at(now, None)
+    present = [record for record in records if not record.deleted]
+    dated = [record for record in present if record.date in window]
+    dated.sort(key=lambda record: (record.date, record.id), reverse=True)
+    counts = FilterCounts(len(dated), len(present) - len(dated), len(records) - len(present))
+    return [Scored(record, 0) for record in dated], counts
+
+
+def _choose(
+    request: _Request,
+    candidates: _Candidates,
+    selections: Sequence[Callable[[], Selection]],
+    header: FittedHeader,
+    budget_tokens: int,
+    room: int,
+) -> _Chosen:
+    """Render records at the largest size at which all of them fit, or else at the smallest."""
+    first, *larger = selections
+    chosen = _pack(request, candidates, first(), header, budget_tokens, room)
+    for select_larger in larger:
+        if chosen.cut.dropped or candidates.unseen or not chosen.selection.is_shortened:
+            break
+        packed = _pack(request, candidates, select_larger(), header, budget_tokens, room)
+        if packed.cut.dropped:
+            break
+        chosen = packed
+    return chosen
+
+
+def _selections(
+    request: _Request, candidates: _Candidates, room_tokens: int
+) -> Iterator[Callable[[], Selection]]:
+    """Yield the selections to try, those with shorter records first."""
+    query, config, tokenizer = request.query, request.config, request.tokenizer
+    if config.stage != SEARCH_STAGE or query is None:
+        yield partial(Selection, tuple(candidates.ranked))
+        return
+    has_dates = candidates.day is None
+    prepare = partial(select, candidates.ranked, query, config, tokenizer, has_dates=has_dates)
+    for limit in record_limits(config, room_tokens):
+        yield partial(prepare, room_tokens=room_tokens, limit_tokens=limit)
+
+
+def _pack(
+    request: _Request,
+    candidates: _Candidates,
+    selection: Selection,
+    header: FittedHeader,
+    budget_tokens: int,
+    room: int,
+) -> _Chosen:
+    """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
+    tokenizer = request.tokenizer
+    cut = truncate(selection.ranked, room, candidates.max_records)
+    if request.is_adaptive and request.query is not None:
+        cut = cut_by_worth(cut, request.query, request.config)
+    sight = request.sight
+    unseen = FittedHeader("", 0, header.is_cut) if sight.has_header(header.text) else header
+    while cut.kept:
+        fresh = [scored for scored in cut.kept if not sight.shows(scored.record)]
+        # Lines without a date need the header right before them. Another day may follow an earlier header.
+        head = header if fresh and candidates.day else unseen
+        records = order_records(fresh, request.config.record_order)
+        text = join_lines(head.text, records)
+        tokens = tokenizer.count(text)
+        if tokens <= budget_tokens:
+            order = tuple([record.id for record in records])
+            return _Chosen(_keep_seen(cut, sight), selection, order, text, tokens)
+        cut = cut.without_last()
+    return _Chosen(_keep_seen(cut, sight), selection, (), unseen.text, unseen.tokens)
+
+
+def _keep_seen(cut: Cut, sight: Sight) -> Cut:
+    """Keep dropped records that an earlier block shows, since they are in the prompt anyway."""
+    if not sight.records:
+        return cut
+    seen = tuple(scored for scored in cut.dropped if sight.has(scored.record))
+    dropped = tuple(scored for scored in cut.dropped if not sight.has(scored.record))
+    return Cut(cut.kept + seen, dropped, cut.reason)
+
+
+def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
+    """Count the header with the blank line after it. A cut header leaves no room for records."""
+    return budget_tokens if header.is_cut else tokenizer.count(header.text + "\n")
+
+
+def _wants_more(candidates: _Candidates, chosen: _Chosen, query: Query | None) -> bool:
+    """Return whether the context could improve with candidates or texts that were not loaded."""
+    if candidates.unseen > 0 and not chosen.cut.dropped:
+        return True
+    if query is None or not query.details:
+        return False
+    return any(scored.record.id not in query.details for scored in chosen.cut.kept)
+
+
+def _stage3_budget(config: ContextConfig, sizes: PartSizes) -> int | None:
+    try:
+        return allocate(config, sizes, stage=LAST_RECORDS_STAGE).context
+    except BudgetExceeded:
+        # Stage 3's share may be set below stage 4's, which also lowers the total.
+        return None
+
+
+def _render_baseline(
+    request: _Request,
+    records: tuple[RecordSummary, ...],
+    header: FittedHeader,
+    budget_tokens: int | None,
+) -> _Baseline:
+    """Assemble stage 3 for comparison. If the tokenizer is additive, add up tokens instead of counting."""
+    if budget_tokens is None:
+        return _Baseline()
+    tokenizer = request.tokenizer
+    if header.is_cut or header.tokens > budget_tokens:
+        header = fit_header(request.space, budget_tokens, tokenizer)
+    header_tokens = _cost_before_records(header, budget_tokens, tokenizer)
+    ranked, _ = _last_records(records, request.now)
+    kept = truncate(ranked, budget_tokens - header_tokens, STAGE_3_RECORDS).kept
+    ordered = order_records(kept, request.config.record_order)
+    text = join_lines(header.text, ordered)
+    order = tuple([record.id for record in ordered])
+    if kept and tokenizer.is_additive:
+        return _Baseline(text, header_tokens + sum([scored.record.tokens for scored in kept]), order)
+    return _Baseline(text, tokenizer.count(text), order)
+
+
+def _stats(
+    candidates: _Candidates,
+    chosen: _Chosen,
+    header: FittedHeader,
+    allocation: TokenAllocation,
+    baseline: _Baseline,
+    sight: Sight,
+) -> ContextStats:
+    filtered = candidates.counts.filtered
+    used = chosen.tokens + sight.tokens
+    included = len(chosen.cut.kept)
+    dropped = filtered - included
+    duplicates = len(chosen.selection.duplicates)
+    cut_off = dropped - duplicates
+    reasons = {DUPLICATE_OF: duplicates, chosen.cut.reason or NOT_LOADED: cut_off}
+    return ContextStats(
+        records_filtered=filtered,
+        records_included=included,
+        records_dropped=dropped,
+        tokens_used=used,
+        tokens_available=allocation.context,
+        utilisation=used / allocation.context if allocation.context else None,
+        compression_ratio=included / filtered if filtered else None,
+        truncated=header.is_cut or (cut_off > 0 and chosen.cut.reason != LOW_RELEVANCE),
+        outside_window=candidates.counts.outside_window,
+        deleted=candidates.counts.deleted,
+        dropped_by_reason={reason: count for reason, count in reasons.items() if count},
+        stage3_tokens=baseline.tokens,
+        tokens_saved=None if baseline.tokens is None else baseline.tokens - used,
+    )
+
+
+def _certify(chosen: _Chosen, tokenizer: Tokenizer, sight: Sight) -> Certificate:
+    digest = hashlib.sha256(chosen.text.encode()).hexdigest()
+    return Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest, sight.tokens)
+
+
+def _ledger(chosen: _Chosen, request: _Request) -> tuple[LedgerEntry, ...]:
+    """List all kept records and the best dropped ones in rank order."""
+    cut, repeated = chosen.cut, chosen.selection
+    rendered = set(chosen.order)
+    kept = [_entry(scored, request, "" if scored.record.id in rendered else IN_SIGHT) for scored in cut.kept]
+    dropped = [_entry(scored, request, cut.reason) for scored in cut.dropped[:LEDGER_DROPPED]]
+    if not repeated.duplicates:
+        return (*kept, *dropped)
+    fallen = sorted((*cut.dropped, *repeated.duplicates), key=precedence, reverse=True)[:LEDGER_DROPPED]
+    originals = [repeated.originals.get(scored.record.id) for scored in fallen]
+    dropped = [
+        _entry(scored, request, cut.reason if original is None else DUPLICATE_OF, original)
+        for scored, original in zip(fallen, originals, strict=True)
+    ]
+    return (*kept, *dropped)
+
+
+def _entry(scored: Scored, request: _Request, reason: str, duplicate_of: int | None = None) -> LedgerEntry:
+    record = scored.record
+    parts: dict[str, float] = {}
+    if request.config.stage >= SCORED_STAGE:
+        parts = {"recency": recency(record.date, request.now), "frequency": frequency(record.view_count)}
+    if request.config.stage == SEARCH_STAGE and request.query is not None:
+        parts |= request.query.relevant.get(record.id, NOT_RELEVANT).to_parts()
+    return LedgerEntry(
+        id=record.id,
+        source=record.source,
+        external_id=record.external_id,
+        score=score_float(scored.score),
+        parts=parts,
+        tokens=record.tokens,
+        kept=reason in {"", IN_SIGHT},
+        reason=reason,
+        pinned=record.pinned,
+        duplicate_of=duplicate_of,
+    )

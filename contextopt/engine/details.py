@@ -1,0 +1,308 @@
+"""Prepare the ranking of stage 5 for the budget: the best passages of notes, without near-duplicates."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+from typing import NamedTuple
+
+from contextopt.engine.config import MIN_RECORD_TOKENS, ContextConfig
+from contextopt.engine.duplicates import COMMIT, Commit, SeenTexts, newer_commits
+from contextopt.engine.ranking import Scored
+from contextopt.engine.relevance import Relevance
+from contextopt.engine.rendering import MESSAGE, question_start, with_excerpt
+from contextopt.engine.text.cleaning import ELLIPSIS, flatten, grapheme_boundary, unbroken
+from contextopt.engine.text.lexical import distinct_terms
+from contextopt.engine.text.tokens import Tokenizer
+from contextopt.engine.values import RecordSummary
+
+MAX_PASSAGE_CHARS = 400
+MAX_TEXT_CHARS = 200_000
+"""Text beyond this is ignored."""
+GAP = f" {ELLIPSIS} "
+
+_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
+
+
+@dataclass(frozen=True)
+class RatedText:
+    """A text whose passages are rated once for a question, for excerpts of several lengths.
+
+    `query` holds terms as `lexical.terms` returns them.
+    """
+
+    text: str
+    query: Collection[str]
+
+    def excerpt(self, max_chars: int) -> str:
+        """Return at most `max_chars` characters as one line, with "…" for omissions.
+
+        If the text has no term of the query, its beginning is returned. A text that fits is returned whole,
+        with its blanks unchanged.
+        """
+        if len(self.text) <= max_chars:
+            return unbroken(self.text)
+        passages = self._passages
+        chosen = _choose(passages, self._worth, max_chars)
+        if not chosen:
+            return _beginning(passages[0] if passages else "", max_chars)
+        joined = _join(passages, sorted(chosen))
+        is_whole = len(self.text) <= MAX_TEXT_CHARS
+        return joined if is_whole or joined.endswith(ELLIPSIS) else joined + GAP.rstrip()
+
+    @cached_property
+    def _passages(self) -> list[str]:
+        return list(split_passages(self.text[:MAX_TEXT_CHARS]))
+
+    @cached_property
+    def _worth(self) -> list[float]:
+        return _worth(self._passages, self.query)
+
+
+def split_passages(text: str) -> Iterator[str]:
+    """Yield the sentences and lines of a text, flattened. Overlong ones are cut at blanks."""
+    for raw in _END.split(text):
+        passage = flatten(raw)
+        while len(passage) > MAX_PASSAGE_CHARS:
+            end = passage.rfind(" ", MAX_PASSAGE_CHARS // 2, MAX_PASSAGE_CHARS)
+            end = grapheme_boundary(passage, MAX_PASSAGE_CHARS) if end < 0 else end
+            end = end or len(passage)
+            yield passage[:end].rstrip()
+            passage = passage[end:].lstrip()
+        if passage:
+            yield passage
+
+
+def _worth(passages: Sequence[str], query: Collection[str]) -> list[float]:
+    wanted = set(query)
+    held = [wanted & distinct_terms(passage) for passage in passages]
+    containing = Counter(term for found in held for term in found)
+    rarity = {term: math.log(1 + len(passages) / count) for term, count in containing.items()}
+    return [sum(rarity[term] for term in sorted(found)) for found in held]
+
+
+def _choose(passages: Sequence[str], worth: Sequence[float], max_chars: int) -> set[int]:
+    """Take the best passages that fit. The remaining room goes to passages that follow a chosen one."""
+    left = max_chars - len(GAP)
+    chosen: set[int] = set()
+    ranked = sorted(range(len(passages)), key=lambda at: (-worth[at], at))
+    hits = [at for at in ranked if worth[at] > 0]
+    for at in [*hits, *(hit + 1 for hit in hits), *range(len(passages))]:
+        if at < len(passages) and at not in chosen and len(passages[at]) + len(GAP) <= left:
+            chosen.add(at)
+            left -= len(passages[at]) + len(GAP)
+    return chosen
+
+
+def _join(passages: Sequence[str], chosen: Sequence[int]) -> str:
+    text = f"{ELLIPSIS} " if chosen[0] else ""
+    for before, at in zip([None, *chosen], chosen, strict=False):
+        text += "" if before is None else " " if at == before + 1 else GAP
+        text += passages[at]
+    return text if chosen[-1] == len(passages) - 1 else text + GAP.rstrip()
+
+
+def _beginning(passage: str, max_chars: int) -> str:
+    if max_chars < 1:
+        return ""
+    return passage[: grapheme_boundary(passage, max_chars - 1)].rstrip() + ELLIPSIS
+
+
+DUPLICATE_OF = "duplicate_of"
+# A date in the form that lines have.
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+LARGEST_SHARE = 4
+"""A record takes at most this fraction of the room (one part in this many), if all fit."""
+FIRST_SHARE = 6
+"""A record takes at most this fraction of the room (one part in this many), unless all fit."""
+SMALLEST_SHARE = 64
+"""A record may always take this fraction of the room (one part in this many)."""
+LEAST_CHARS_PER_TOKEN, MOST_CHARS_PER_TOKEN = 3, 6
+"""Bounds for the estimated characters per token of notes; prose has about four."""
+NOTES_PER_SUMMARY = 1.2
+"""Characters per token of notes, relative to those of the summary, which has names and a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDetail:
+    """A record's texts, for a line with more of its notes than the summary, and its place in a thread."""
+
+    title: str
+    type: str
+    tags: tuple[str, ...]
+    notes: str
+    thread: str = ""
+    position: int | None = None
+
+    @property
+    def said(self) -> str:
+        return f"{self.title}\n{self.notes}"
+
+
+class _Draft(NamedTuple):
+    """Everything that a record's line depends on, for one question."""
+
+    record_id: int
+    notes_chars: int
+    limit_tokens: int
+    has_date: bool
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """Rated notes by record id, and rendered lines, kept for further selections for the same question.
+
+    Each line comes with the most characters of notes that it may show.
+    """
+
+    texts: dict[int, RatedText] = field(default_factory=dict)
+    lines: dict[_Draft, tuple[RecordSummary, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question for the engine: its terms, the search results, and the records' texts.
+
+    A record without relevance is ranked by recency and frequency only. A record without detail is rendered as
+    its summary. `is_relevant` is False if no record seems to be about the question. `numbers` are those that
+    the question names. `usual_similarity` is the usual cosine of the best record with this encoder, None if
+    unknown.
+    """
+
+    terms: frozenset[str]
+    relevant: Mapping[int, Relevance]
+    details: Mapping[int, RecordDetail]
+    is_relevant: bool = True
+    numbers: frozenset[str] = frozenset()
+    usual_similarity: float | None = None
+    drafts: Drafts = field(default_factory=Drafts, init=False, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The ranking with its rendered lines, and the near-duplicates removed from it.
+
+    `originals` maps each duplicate to the id of the record that it repeats. `is_shortened` means that the
+    limit on tokens cut at least one record.
+    """
+
+    ranked: tuple[Scored, ...]
+    duplicates: tuple[Scored, ...] = ()
+    originals: Mapping[int, int] = field(default_factory=dict)
+    is_shortened: bool = False
+
+
+def record_limits(config: ContextConfig, room_tokens: int) -> Iterator[int]:
+    """Yield the limits on a record's tokens, the smallest first. Each is the double of the one before."""
+    largest = max(MIN_RECORD_TOKENS, room_tokens // LARGEST_SHARE)
+    if config.question_record_tokens is not None:
+        usual = min(config.question_record_tokens, room_tokens // FIRST_SHARE)
+        limit = max(usual, room_tokens // SMALLEST_SHARE, MIN_RECORD_TOKENS)
+        while limit < largest:
+            yield limit
+            limit *= 2
+    yield largest
+
+
+def shared_day(ranked: Sequence[Scored], query: Query) -> date | None:
+    """Return the day (UTC) for the header if all candidates are messages of that day.
+
+    Return None if a title contains a date, since it could pose as a message of that day.
+    """
+    days: set[date] = set()
+    for record, _ in ranked:
+        detail = query.details.get(record.id)
+        if detail is not None:
+            days.add(record.date.date())
+            if len(days) > 1 or detail.type != MESSAGE or _DAY.search(detail.title):
+                return None
+    return days.pop() if days else None
+
+
+def select(
+    ranked: Sequence[Scored],
+    query: Query,
+    config: ContextConfig,
+    tokenizer: Tokenizer,
+    *,
+    room_tokens: int,
+    limit_tokens: int,
+    has_dates: bool,
+) -> Selection:
+    """Render the candidates for a question and remove those that repeat a better one.
+
+    A pinned record stays even if it repeats another. Once the room is full, further records are left
+    unchanged. Without `has_dates`, the header shows the day of all.
+    """
+    seen, newer, drafts = SeenTexts(), _newer_commits(ranked, query), query.drafts
+    lines: list[Scored] = []
+    duplicates: list[Scored] = []
+    originals: dict[int, int] = {}
+    used, is_shortened = 0, False
+    for position, scored in enumerate(ranked):
+        if used > room_tokens or len(lines) == config.record_limit:
+            lines += ranked[position:]
+            break
+        detail = query.details.get(scored.record.id)
+        if detail is None:
+            lines.append(scored)
+            used += scored.record.tokens
+            continue
+        original = newer.get(scored.record.id)
+        if original is None:
+            original = seen.admit(scored.record.id, detail.said, always=scored.record.pinned)
+        if original is not None:
+            duplicates.append(scored)
+            originals[scored.record.id] = original
+            continue
+        wanted = min(config.question_notes_chars or MAX_TEXT_CHARS, len(detail.notes), MAX_TEXT_CHARS)
+        draft = _Draft(scored.record.id, wanted, limit_tokens, has_dates, tokenizer.name)
+        if draft not in drafts.lines:
+            text = drafts.texts.setdefault(scored.record.id, RatedText(detail.notes, query.terms))
+            start = question_start(
+                detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
+            )
+            drafts.lines[draft] = _enlarged(scored.record, start, text, wanted, limit_tokens, tokenizer)
+        record, chars = drafts.lines[draft]
+        lines.append(scored._replace(record=record))
+        used += record.tokens
+        is_shortened = is_shortened or chars < wanted
+    return Selection(tuple(lines), tuple(duplicates), originals, is_shortened)
+
+
+def _newer_commits(ranked: Sequence[Scored], query: Query) -> dict[int, int]:
+    """Map the ids of unpinned commits to those of newer ones that repeat them."""
+    commits = []
+    for record, _ in ranked:
+        detail = query.details.get(record.id)
+        if detail is not None and detail.type == COMMIT and not record.pinned:
+            commits.append(Commit(record.id, record.source, detail.title, record.date))
+    return newer_commits(commits, query.numbers)
+
+
+def _enlarged(
+    record: RecordSummary,
+    start: str,
+    text: RatedText,
+    notes_chars: int,
+    limit_tokens: int,
+    tokenizer: Tokenizer,
+) -> tuple[RecordSummary, int]:
+    """Return the record with as much of its notes as is wanted and fits the limit, and the most characters of
+    notes that it may show. Its line begins with `start`.
+    """
+    likely = NOTES_PER_SUMMARY * len(record.line) / record.tokens
+    per_token = max(LEAST_CHARS_PER_TOKEN, min(likely, MOST_CHARS_PER_TOKEN))
+    chars = min(notes_chars, max(0, int(limit_tokens * per_token) - len(start)))
+    while True:
+        excerpt = text.excerpt(chars)
+        line = with_excerpt(start, excerpt)
+        tokens = tokenizer.count(line)
+        if tokens <= limit_tokens or not excerpt:
+            return replace(record, line=line, tokens=tokens), chars
+        # Remove the excess and a little more, since tokens vary in length.
+        chars = min(len(excerpt) - 1, int(len(excerpt) * 0.95 * limit_tokens / tokens))

@@ -1,1 +1,0 @@
-"""Measures the quality of contexts and answers."""

@@ -1,0 +1,274 @@
+"""The input and output values of an assembly. All are immutable and validated on creation."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NamedTuple, Self
+
+from contextopt.engine.validation import (
+    MAX_INT,
+    InvalidValue,
+    check_bool,
+    check_int,
+    check_optional_int,
+    check_text,
+    utc,
+)
+
+CLOCK_SKEW = timedelta(hours=24)
+"""How far after `now` a date may be and still count as age 0."""
+
+LINE_START = "- "
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """A record as shown in the prompt: one line, its exact token count, and the inputs of its score.
+
+    `line` starts with "- " and ends with its only line break, so lines can be counted separately and added
+    up. `date` is in UTC. `version` tells which of the record's texts this is; it does not affect the score.
+    """
+
+    id: int
+    date: datetime
+    view_count: int
+    line: str
+    tokens: int
+    pinned: bool = False
+    deleted: bool = False
+    source: str = ""
+    external_id: str = ""
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        check_int("id", self.id, 0, MAX_INT)
+        object.__setattr__(self, "date", utc("date", self.date))
+        check_int("view_count", self.view_count, 0, MAX_INT)
+        check_int("tokens", self.tokens, 1, MAX_INT)
+        check_text("line", self.line)
+        if not self.line.startswith(LINE_START) or self.line.find("\n") != len(self.line) - 1:
+            raise InvalidValue("line", 'must start with "- " and end with its only line break')
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceContext:
+    """A space as shown in the prompt, with its candidate records."""
+
+    name: str
+    description: str
+    categories: tuple[str, ...]
+    records: tuple[RecordSummary, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_text("name", self.name)
+        check_text("description", self.description)
+        if not isinstance(self.categories, tuple):
+            raise InvalidValue("categories", "must be a tuple of texts")
+        for category in self.categories:
+            check_text("categories", category)
+        check_distinct("records", self.records)
+
+
+def check_distinct(field: str, records: tuple[RecordSummary, ...]) -> None:
+    """Reject a duplicate record, which would be rendered and counted twice."""
+    if not isinstance(records, tuple):
+        raise InvalidValue(field, "must be a tuple of records")
+    seen: set[int] = set()
+    for record in records:
+        if record.id in seen:
+            raise InvalidValue(field, f"must hold each record once; {record.id} occurs twice")
+        seen.add(record.id)
+
+
+@dataclass(frozen=True, slots=True)
+class DateRange:
+    """From `start` (None: the beginning of time) to `end`, both included, in UTC."""
+
+    start: datetime | None
+    end: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "end", utc("end", self.end))
+        if self.start is None:
+            return
+        object.__setattr__(self, "start", utc("start", self.start))
+        if self.start > self.end:
+            raise InvalidValue("start", "must not be after the end")
+
+    @classmethod
+    def ending_at(cls, now: datetime, window_days: int | None) -> Self:
+        """Return the window of this many days before `now`. Its end leaves room for clock skew.
+
+        A window that would reach beyond the years 1 to 9999 ends there.
+        """
+        check_optional_int("window_days", window_days, 1, MAX_INT)
+        now = utc("now", now)
+        end = min(now, datetime.max.replace(tzinfo=UTC) - CLOCK_SKEW) + CLOCK_SKEW
+        if window_days is None or window_days > (now - datetime.min.replace(tzinfo=UTC)).days:
+            return cls(None, end)
+        return cls(now - timedelta(days=window_days), end)
+
+    def __contains__(self, moment: datetime) -> bool:
+        return (self.start is None or self.start <= moment) and moment <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFilters:
+    """Which records may be candidates."""
+
+    date_range: DateRange
+    include_deleted: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("include_deleted", self.include_deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCounts:
+    """How a database filtered the larger set that the given records come from.
+
+    `filtered` counts every candidate, including pinned records outside the window.
+    """
+
+    filtered: int
+    outside_window: int = 0
+    deleted: int = 0
+
+    def __post_init__(self) -> None:
+        check_int("filtered", self.filtered, 0, MAX_INT)
+        check_int("outside_window", self.outside_window, 0, MAX_INT)
+        check_int("deleted", self.deleted, 0, MAX_INT)
+
+
+@dataclass(frozen=True, slots=True)
+class PartSizes:
+    """The tokens of the caller's system and history. None stands for the whole share."""
+
+    system: int | None = None
+    history: int | None = None
+
+    @classmethod
+    def from_json(cls, request: Mapping[str, Any]) -> "PartSizes":
+        return cls(request.get("system_tokens"), request.get("history_tokens"))
+
+    def to_json(self) -> dict[str, int]:
+        sizes = {"system_tokens": self.system, "history_tokens": self.history}
+        return {name: size for name, size in sizes.items() if size is not None}
+
+
+WHOLE_SHARES = PartSizes()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAllocation:
+    """The division of the total; the four parts add up to it."""
+
+    total: int
+    system: int
+    history: int
+    context: int
+    response: int
+
+
+class LedgerEntry(NamedTuple):
+    """One candidate and its outcome. A kept one may have the reason `in_sight`: an earlier block shows it.
+
+    A named tuple, since an assembly creates over a hundred, and a frozen dataclass takes four times as long.
+    `parts` are the unweighted parts of the score, each 0 to 10. `reason` is empty if the record was kept.
+    Stage 3 does not score: its score is 0 and it has no parts.
+    """
+
+    id: int
+    source: str
+    external_id: str
+    score: float
+    parts: dict[str, float]
+    tokens: int
+    kept: bool
+    reason: str
+    pinned: bool
+    duplicate_of: int | None = None
+    """The record that this one repeats, if that is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextStats:
+    """Figures of one assembly.
+
+    `records_included + records_dropped == records_filtered`, and the reasons add up to the dropped ones.
+    Records outside the window and deleted records are counted separately. `tokens_saved` is signed: below
+    zero, this stage cost more than stage 3.
+    """
+
+    records_filtered: int
+    records_included: int
+    records_dropped: int
+    tokens_used: int
+    tokens_available: int
+    utilisation: float | None
+    """Used divided by available; None if nothing was available."""
+    compression_ratio: float | None
+    """Included divided by filtered; None if nothing was filtered."""
+    truncated: bool
+    """Something was dropped or cut for the record limit or the budget, including the description. Records
+    that were not worth their tokens do not count.
+    """
+    outside_window: int
+    deleted: int
+    dropped_by_reason: dict[str, int]
+    stage3_tokens: int | None = None
+    tokens_saved: int | None = None
+    assembly_ms: float | None = None
+    """Set by the caller, since the engine has no clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Proof of size: tokens counted on the exact text, and the SHA-256 of its UTF-8 bytes.
+
+    `carried_tokens` is the size of the conversation's earlier blocks that stay in the prompt.
+    """
+
+    tokens: int
+    encoding: str
+    tokenizer_version: str
+    sha256: str
+    carried_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.tokens + self.carried_tokens
+
+    def to_json(self) -> dict[str, int | str]:
+        return {**asdict(self), "total_tokens": self.total_tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The result of one assembly.
+
+    `order` holds the ids as rendered. `ledger` lists all kept records and the best hundred dropped ones in
+    rank order. `baseline_text` is the text of stage 3 (stages 4 and 5). `wants_more_candidates` means that
+    the caller loaded too few: all loaded records were kept although more were counted, or a kept record lacks
+    the texts that others have. With an adaptive budget, `fixed_tokens` is the size of the same context with a
+    fixed one. `day` is the day of all candidates if the header shows it instead of their lines.
+    """
+
+    text: str
+    allocation: TokenAllocation
+    stats: ContextStats
+    certificate: Certificate
+    ledger: tuple[LedgerEntry, ...]
+    order: tuple[int, ...]
+    baseline_text: str | None = None
+    baseline_order: tuple[int, ...] = ()
+    fixed_tokens: int | None = None
+    day: date | None = None
+    wants_more_candidates: bool = False
+
+
+ENGINE_VERSION = 12
+"""Raise it with every change after which the same inputs may give another text, ledger or count: scoring,
+ranking, duplicates, passages, rendering, packing, and how the caller reads texts for it. Then record the
+golden contexts again; a test fails until both are done.
+"""

@@ -1,0 +1,75 @@
+"""The snippets of the page Connect, with address, key, space and question filled in."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from contextopt.models import Team
+from contextopt.people.clients import Way
+
+KEY_VARIABLE = "CONTEXTOPT_KEY"
+_PLACE = re.compile(r"«(\w+)»")
+_TABS = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encoding="utf-8"))
+LABELS: Mapping[Way, str] = {Way(name): tab["label"] for name, tab in _TABS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a snippet. `name` is the value that was filled in, or empty."""
+
+    text: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    title: str
+    parts: tuple[Part, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class WayTab:
+    way: Way
+    label: str
+    snippets: tuple[Snippet, ...]
+
+
+def fill_tabs(
+    *, address: str, gateway: str, space: str, question: str, team: Team, secret: str = ""
+) -> list[WayTab]:
+    """Return the tabs of all ways. Without the key's secret, programs read it from the environment."""
+    values = {
+        "address": address,
+        "gateway": gateway,
+        "space": space,
+        "question": question,
+        "team": team.command_option,
+        "key": secret or f"${KEY_VARIABLE}",
+        "secret": secret or "…",
+        "token": secret or "ctx_…",
+        "argument": f', "{secret}"' if secret else "",
+        "code": f'"{secret}"' if secret else f'os.environ["{KEY_VARIABLE}"]',
+        "import": "" if secret else "import os\n\n",
+    }
+    return [
+        WayTab(
+            Way(name),
+            tab["label"],
+            tuple(
+                Snippet(each["title"], tuple(_parts(each["text"].strip(), values)), each.get("note", ""))
+                for each in tab["snippets"]
+            ),
+        )
+        for name, tab in _TABS.items()
+    ]
+
+
+def _parts(text: str, values: Mapping[str, str]) -> Iterator[Part]:
+    for place, piece in enumerate(_PLACE.split(text)):
+        if place % 2:
+            yield Part(values[piece], piece)
+        elif piece:
+            yield Part(piece)

@@ -1,0 +1,263 @@
+"""The only way to build the context for a step: look up → engine → log → what the receiver has now."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import structlog
+from django.db import transaction
+
+from contextopt.agents.inputs import present
+from contextopt.agents.models import PATH_MAX, files_expiry
+from contextopt.agents.receivers import load_receiver_files, store_receiver_files
+from contextopt.agents.retries import PlannedAttempt
+from contextopt.assemblies.ledgercolumns import EntryJson, pack_entries
+from contextopt.assemblies.log import Saving, log_saving
+from contextopt.assemblies.models import Assembly, Kind
+from contextopt.engine.agents.composition import Composed, compose
+from contextopt.engine.agents.deltas import ReceiverFiles, SentFile, fully_sent, remember
+from contextopt.engine.agents.retries import FullReplan, FullRetry
+from contextopt.engine.agents.steps import HINT
+from contextopt.engine.text.tokens import Unmarked, get_counter
+from contextopt.engine.values import Certificate
+from contextopt.engine.warnings import TASK_STOPPED, TASK_WAITS, ContextWarning
+from contextopt.locks import hold_team
+from contextopt.models import Attempt, Task, Team
+from memory.memories.inputs import HintIn
+from memory.models import StrategyUse
+from memory.steps.candidates import record_name
+from memory.steps.inputs import AgentStepIn
+from memory.steps.results import StepResult
+from memory.steps.sources import Gathered, gather
+from memory.steps.subject import Asked, read_request
+from memory.strategies.hints import record_use
+
+log = structlog.get_logger(__name__)
+
+
+def files_after(
+    known: ReceiverFiles, composed: Composed, planned: PlannedAttempt | None
+) -> dict[str, SentFile]:
+    """Return the receiver's files after the step. Only what is whole in the text counts as sent in full."""
+    files = dict(known) if planned is None else _after_retry(known, composed, planned)
+    for file in composed.step.context.files:
+        if len(file.path) > PATH_MAX:
+            continue
+        if file.path in composed.whole_files:
+            files[file.path] = SentFile(file.content)
+        else:
+            files[file.path] = SentFile(files.get(file.path, SentFile(None)).content, is_partial=True)
+    return files
+
+
+def _after_retry(known: ReceiverFiles, composed: Composed, planned: PlannedAttempt) -> dict[str, SentFile]:
+    """Return the files after the changes in the text. A file whose change is not in it stays as it was."""
+    posted = planned.data.files
+    files = dict(known) | fully_sent(present(planned.data.before))
+    if planned.retry.plan.everything is not None:
+        files = {path: file for path, file in files.items() if posted.get(path, "") is not None}
+    retry = composed.step.retry
+    for change in retry.changed_files if retry else ():
+        remember(files, change, change.renamed_from or change.path, posted.get(change.path))
+    return files
+
+
+type Excess = Callable[[StepResult], int]
+"""Returns by how many tokens the answer with this unlogged step is too long."""
+
+
+@transaction.atomic
+def build_step(*, team: Team, data: AgentStepIn, actor: str, excess: Excess | None = None) -> StepResult:
+    """Decide what an agent is sent for one step of a task, log it, and remember what the receiver has.
+
+    A failed attempt in the request is recorded. If the task then waits or stops, nothing is sent. With
+    `excess`, the budget is lowered until the caller's answer is short enough.
+
+    Raises:
+        InvalidInput, NotFound, Conflict: see `read_request` and `gather`.
+        UnknownEncoding: the tokenizer is not available.
+    """
+    started = perf_counter()
+    counter = get_counter("tokenizer", data.encoding)
+    asked = read_request(team, data, counter, actor)
+    if asked.planned and not asked.planned.retry.plan.is_sent:
+        return _send_nothing(asked, asked.planned)
+    sent = _decide(asked, gather(asked), excess or (lambda _: 0))
+    return sent.store((perf_counter() - started) * 1_000)
+
+
+def _decide(asked: Asked, gathered: Gathered, excess: Excess) -> "_Sent":
+    """Compose within the budget, or within a lower one if the answer would be too long."""
+    budget, scale = asked.budget, 1.0
+    while True:
+        composed = compose(gathered.candidates, asked.profile.value, asked.counter, asked_tokens=budget)
+        sent = _Sent(asked, gathered, composed)
+        over = excess(sent.draft())
+        if over <= 0 or not composed.tokens:
+            return sent
+        # A token of the text may take several in the answer.
+        budget = max(min(composed.tokens - 1, int(scale * (composed.tokens - over))), 0)
+        scale /= 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A composed step that is not stored yet."""
+
+    asked: Asked
+    gathered: Gathered
+    composed: Composed
+
+    @property
+    def warnings(self) -> tuple[ContextWarning, ...]:
+        return (*self.gathered.warnings, *self.composed.warnings)
+
+    @property
+    def full(self) -> Unmarked | None:
+        """The prompt without Contextopt: the caller's full context, if given, with plan and error in full,
+        or for a replan with task, plan and diagnosis.
+        """
+        if self.asked.data.context is None:
+            return None
+        given = self.asked.given
+        if self.asked.planned is None:
+            return Unmarked(given)
+        retry = self.asked.planned.retry
+        if retry.plan.action == "replan":
+            return Unmarked(FullReplan(retry.failed, given))
+        return Unmarked(FullRetry(given, retry.failed.plan_text, retry.failed.error))
+
+    @property
+    def entries(self) -> tuple[EntryJson, ...]:
+        """The ledger of the space's records, if there is one."""
+        if self.gathered.records is None:
+            return ()
+        return tuple(self.gathered.records.entries(self.composed.kept("docs")))
+
+    def draft(self) -> StepResult:
+        """Return the result before anything is stored."""
+        counter, text = self.asked.counter, self.composed.step.render()
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return StepResult(
+            asked=self.asked,
+            text=text,
+            sections=self.composed.sections,
+            certificate=Certificate(self.composed.tokens, counter.name, counter.version, digest),
+            warnings=self.warnings,
+            entries=self.entries,
+        )
+
+    def store(self, assembly_ms: float) -> StepResult:
+        asked, saving = self.asked, self.saving(assembly_ms)
+        assembly = log_saving(team_id=asked.team.pk, saving=saving, actor=asked.actor)
+        attempt = self._store_files(assembly)
+        use = self._store_use(assembly)
+        log.info(
+            "agent_context_built",
+            assembly_id=assembly.pk,
+            task_id=asked.task.pk,
+            phase=asked.data.phase,
+            tokens=self.composed.tokens,
+            sections={section.name: section.tokens for section in self.composed.sections},
+        )
+        return replace(
+            self.draft(), assembly=assembly, attempt=attempt, use=use, full_tokens=saving.tokens_before
+        )
+
+    def saving(self, assembly_ms: float) -> Saving:
+        asked, full = self.asked, self.full
+        profile = asked.profile
+        return Saving(
+            kind=Kind.AGENT,
+            before=full,
+            after=self.composed.step,
+            tokens_before=asked.counter.count(full) if full else None,
+            tokens_after=self.composed.tokens,
+            tokens_available=self.composed.budget_tokens,
+            counter=asked.counter,
+            assembly_ms=assembly_ms,
+            phase=asked.data.phase,
+            model=asked.data.model,
+            task_id=asked.task.pk,
+            truncated=bool(self.composed.trimmed),
+            details=self._details(),
+            warnings=self.warnings,
+            config={
+                **profile.value.to_json(),
+                "budget_tokens": self.composed.budget_tokens,
+                "phase_budget_tokens": profile.value.budget_tokens,
+                "version": profile.version,
+            },
+            request={
+                "phase": asked.data.phase,
+                "task": asked.task_text,
+                "repository": asked.repository_name,
+                "space": asked.data.space,
+                "as_of": asked.data.as_of.isoformat() if asked.data.as_of else None,
+                "budget": asked.data.budget,
+                "receiver": asked.data.receiver,
+            },
+            record_ids=tuple(entry["id"] for entry in self.entries),
+        )
+
+    def _details(self) -> dict[str, object]:
+        """Return the ledger: by section, and of the records with the line that each has in the text."""
+        lines = self.composed.step.last_lines_of("docs")
+        names = self.gathered.candidates.ids("docs")
+        at = dict(zip(names, lines, strict=False))
+        kept = [entry["id"] for entry in self.entries if entry["kept"]]
+        return {
+            "sections": [section.to_json() for section in self.composed.sections],
+            "trimmed": [cut._asdict() for cut in self.composed.trimmed],
+            "candidates": pack_entries(self.entries),
+            "record_lines": {record_id: at[record_name(record_id)] for record_id in kept},
+        }
+
+    def _store_files(self, assembly: Assembly) -> Attempt | None:
+        """Store the failed attempt, if there is one, and the files that the receiver has now."""
+        asked, planned = self.asked, self.asked.planned
+        if planned:
+            after = files_after(asked.known, self.composed, planned)
+            return planned.store(assembly, asked.actor, sent=after)
+        hold_team(asked.team.pk)
+        task = Task.objects.select_for_update(no_key=True).get(pk=asked.task.pk)
+        if task.is_open and self.composed.step.context.files:
+            known = load_receiver_files(task, asked.data.receiver)
+            store_receiver_files(task, asked.data.receiver, known, files_after(known, self.composed, None))
+            task.expires_at = files_expiry()
+            task.save(update_fields=["expires_at", "updated_at"])
+        return None
+
+    def _store_use(self, assembly: Assembly) -> StrategyUse | None:
+        """Record the hint if it is in the text."""
+        asked, hint = self.asked, self.gathered.hint
+        if hint is None or not self.composed.kept(HINT):
+            return None
+        data = HintIn(
+            task=asked.task.description,
+            repository=asked.repository_name,
+            task_id=asked.task.pk,
+            assembly_id=assembly.pk,
+        )
+        return record_use(hint, data, asked.actor)
+
+
+def _send_nothing(asked: Asked, planned: PlannedAttempt) -> StepResult:
+    """Store the failed attempt. The agent waits or stops, so it is sent no context."""
+    attempt = planned.store(planned.log(asked.actor), asked.actor, sent=planned.known)
+    plan = planned.retry.plan
+    if plan.action == "stop":
+        warning = ContextWarning(TASK_STOPPED, planned.retry.error or "")
+    else:
+        message = f"Wait {plan.wait_seconds} seconds, then repeat the same plan. Nothing new is sent."
+        warning = ContextWarning(TASK_WAITS, message)
+    nothing = hashlib.sha256(b"").hexdigest()
+    return StepResult(
+        asked=asked,
+        text="",
+        sections=(),
+        certificate=Certificate(0, asked.counter.name, asked.counter.version, nothing),
+        warnings=(warning,),
+        attempt=attempt,
+    )
