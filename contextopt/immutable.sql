@@ -1,6 +1,4 @@
--- Rows that never change, except for the named columns. This file has the current text: a migration
--- that changes the functions or triggers changes them here too, and a test compares this file with the
--- database.
+-- Rows that never change, except for the named columns.
 
 CREATE OR REPLACE FUNCTION contextopt_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

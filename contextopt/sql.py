@@ -1,4 +1,4 @@
-"""Rows of SQL statements, and what Django's cursor lacks: COPY, arrays of ids, snapshots, planner control."""
+"""Rows of SQL statements, and what Django lacks: COPY, arrays of ids, snapshots, planner control, files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
+from django.db.migrations import RunSQL
 from psycopg import Copy
 from psycopg.conninfo import make_conninfo
 
@@ -111,3 +112,11 @@ def expected_rows(statement: str, parameters: Mapping[str, Any]) -> float:
     [plans] = fetch_column(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
     rows: float = plans[0]["Plan"]["Plan Rows"]
     return rows
+
+
+def load_sql(path: str) -> RunSQL:
+    """Return the operation that runs this SQL file, for the migration that last changed the file.
+
+    The path is relative to the root of the tree. Undoing the migration leaves the file's definitions.
+    """
+    return RunSQL((settings.BASE_DIR / path).read_text(), RunSQL.noop)

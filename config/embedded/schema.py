@@ -8,6 +8,7 @@ import psycopg
 from django.conf import settings
 from django.core.management import call_command, get_commands
 from django.db import connection, connections
+from django.db.migrations.exceptions import NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
 from psycopg.conninfo import make_conninfo
 
@@ -89,9 +90,9 @@ def migrate_if_pending() -> None:
     from contextopt.models import Team  # models exist only after django.setup()
 
     try:
-        if _pending():
+        if count_pending():
             with one_after_another(Lock.MIGRATE):
-                if pending := _pending():
+                if pending := count_pending():
                     call_command("migrate", verbosity=0, interactive=False)
                     print(f"Applied {pending} database migrations.", file=sys.stderr)
         Team.objects.ensure_default()
@@ -102,6 +103,17 @@ def migrate_if_pending() -> None:
             each.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
 
 
-def _pending() -> int:
-    executor = MigrationExecutor(connection)
+def count_pending() -> int:
+    """Return how many migrations the database lacks.
+
+    Raises:
+        SetupError: it also lacks migrations that this version no longer has.
+    """
+    try:
+        executor = MigrationExecutor(connection)
+    except NodeNotFoundError as error:
+        raise SetupError(
+            "An older version used this database last. Upgrade in two steps, as docs/operating.md says under "
+            f"Upgrade. {error}"
+        ) from None
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))

@@ -1,6 +1,4 @@
--- Update a space's counters with every write of a record. This file has the current text: a migration
--- that changes the functions or triggers changes them here too, and a test compares this file with the
--- database.
+-- Update a space's counters with every write of a record.
 
 CREATE OR REPLACE FUNCTION contextopt_start_counts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

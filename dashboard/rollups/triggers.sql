@@ -1,6 +1,5 @@
 -- Note which assemblies to fold, which days to add up again and which zones to summarise again, and count
--- prompts of the gateway. This file has the current text: a migration that changes the functions or triggers
--- changes them here too, and a test compares this file with the database.
+-- prompts of the gateway.
 
 CREATE OR REPLACE FUNCTION dashboard_note_added() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -2,7 +2,6 @@
 
 import hmac
 import json
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -177,30 +176,3 @@ def test_a_dropped_record_loses_its_id_and_the_text_stays_proven(record: Record,
     assert payload.text == stored.text
     call_command("verify_savings", "--json")
     assert json.loads(capsys.readouterr().out)["differences"] == []
-
-
-@pytest.mark.django_db
-def test_records_purged_before_are_hashed_by_the_upgrade(record: Record) -> None:
-    kept = factories.make_record(record.space, source="crm", external_id="kept")
-    stored = factories.make_assembly(record.space)
-    purge_record(record=record)
-    new_hash = record.external_id
-    # Restore the state that the earlier version left.
-    AssemblyPayload.objects.update(ledger=ledger_with(stored.id, record.pk, NAME))
-    Record.objects.filter(pk=record.pk).update(external_id=NAME)
-    upgrade = import_module("contextopt.migrations.0029_purged_external_ids")
-    for _ in range(2):
-        with connection.schema_editor() as editor:
-            upgrade.hash_ids(None, editor)
-    record.refresh_from_db()
-    assert record.external_id == new_hash
-    entries = {entry["id"]: entry["external_id"] for entry in AssemblyPayload.objects.get().entries}
-    assert entries == {record.pk: new_hash, kept.pk: "kept"}
-    assert NAME not in everything_stored()
-
-
-def ledger_with(assembly_id: int | None, record_id: int, external_id: str) -> dict[str, Any]:
-    ledger: dict[str, Any] = AssemblyPayload.objects.get(pk=assembly_id).ledger
-    candidates = ledger["candidates"]
-    candidates["external_id"][candidates["id"].index(record_id)] = external_id
-    return ledger

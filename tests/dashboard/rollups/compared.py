@@ -14,6 +14,7 @@ from dashboard.models import (
     DaySummary,
     HourSummary,
     QuarterRollup,
+    StaleDay,
 )
 from dashboard.pages.overview.figures import Figures, read_series
 from dashboard.rollups.coverage import FigureFilter
@@ -127,3 +128,9 @@ def stored() -> list[tuple[object, ...]]:
     )  # fmt: skip
     tables = (QuarterRollup, DayRollup, HourSummary, DaySummary)
     return sorted((*map(str, row),) for table in tables for row in table.objects.values_list(*kept))
+
+
+def mark_all_stale(team: Team) -> None:
+    starts = QuarterRollup.objects.filter(team=team).values_list("start", flat=True)
+    days = {start.replace(hour=0, minute=0) for start in starts}
+    StaleDay.objects.bulk_create(StaleDay(team=team, day=day) for day in days)

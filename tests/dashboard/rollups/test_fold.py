@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from importlib import import_module
 from time import monotonic, sleep
 
 import psycopg
@@ -32,7 +31,13 @@ from dashboard.models import (
 from dashboard.pages.overview.figures import read_series
 from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild
 from tests.dashboard.pages.overview.test_figures import log_row
-from tests.dashboard.rollups.compared import OSLO, assert_figures_are_those_of_the_rows, stored, whole
+from tests.dashboard.rollups.compared import (
+    OSLO,
+    assert_figures_are_those_of_the_rows,
+    mark_all_stale,
+    stored,
+    whole,
+)
 from tests.factories import NOW, make_space, make_team
 from tests.queries import count_queries
 
@@ -162,16 +167,14 @@ def test_deleted_assemblies_are_taken_away(logged: Space) -> None:
     assert read_series(whole(logged.team)).total.assemblies == Assembly.objects.count() > 0
 
 
-def test_rollups_of_the_version_before_are_made_again(logged: Space) -> None:
+def test_stale_days_are_made_again(logged: Space) -> None:
     log_row(logged, NOW - timedelta(days=2), records_filtered=0, records_included=0, over_record_limit=0)
     keep_rollups()
     right = stored()
     for table in (QuarterRollup, DayRollup, HourSummary, DaySummary):
         table.objects.update(empties=0, tokens_saved=F("tokens_saved") + 100, with_utilisation=1)
     assert stored() != right
-    upgrade = import_module("dashboard.migrations.0006_counted_savings")
-    with connection.cursor() as cursor:
-        cursor.execute(upgrade.MARK_STALE)
+    mark_all_stale(logged.team)
     keep_rollups()
     assert not StaleDay.objects.exists()
     assert stored() == right

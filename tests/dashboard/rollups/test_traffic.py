@@ -1,14 +1,12 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from importlib import import_module
 from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
-from django.db.models import Sum
 
 from contextopt.models import Assembly, GatewayRequest, Space, Team
 from dashboard.kit.periods import custom_period
@@ -266,30 +264,6 @@ def test_days_follow_a_change_of_zone(team: Team, space: Space) -> None:
     Team.objects.filter(pk=team.pk).update(time_zone=ZONE)
     assert {row.start.astimezone(ZoneInfo("Asia/Kathmandu")).hour for row in TrafficDay.objects.all()} == {0}
     assert read(over(team)).total.requests == 60
-
-
-def test_earlier_prompts_are_counted_anew(team: Team, space: Space) -> None:
-    """They counted as failed if their client left. Prompts of deleted keys no longer say which key it was."""
-    migration = import_module("dashboard.migrations.0017_abandoned_prompts")
-    keys = [factories.make_key(team, name=name)[0] for name in ("kept", "gone", "gone too")]
-    with connection.cursor() as cursor:
-        cursor.execute(migration.BEFORE)
-        for key in (*keys, None):
-            for outcome in ("answered", "broken", "abandoned", "abandoned"):
-                make(space, api_key=key, outcome=outcome)
-        make(space, api_key=keys[1], outcome="broken", created_at=NOW - timedelta(hours=3))
-        for key in keys[1:]:
-            key.delete()
-        assert (read(over(team)).total.failed, read(over(team)).total.abandoned) == (13, 0)
-        cursor.execute(migration.FUNCTIONS)
-        cursor.execute(migration.COUNT)
-    for table in (TrafficQuarter, TrafficDay):
-        counts = table.objects.aggregate(failed=Sum("failed"), abandoned=Sum("abandoned"))
-        assert counts == {"failed": 5, "abandoned": 8}, table
-        kept = table.objects.filter(key_id=keys[0].pk)
-        assert list(kept.values_list("failed", "abandoned")) == [(1, 2)]
-    make(space, outcome="abandoned")
-    assert read(over(team)).total.abandoned == 9
 
 
 def test_a_deleted_space_takes_its_figures_along(team: Team, space: Space) -> None:

@@ -1,10 +1,8 @@
 """Tasks that used a strategy: their savings, the cost of their failures, and how they keep it fresh."""
 
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from contextopt.models import Assembly, Team
 from memory.memories.inputs import HintIn
@@ -151,19 +149,6 @@ def test_success_counts_outcomes_and_ratings(complete, team: Team, strategy: Mem
     use = StrategyUse.objects.filter(memory=strategy).latest("id")
     rate_use(use=use, rating=1, actor="test")
     assert success_rates([strategy]) == {strategy.pk: pytest.approx(0.6)}
-
-
-def test_an_upgrade_reads_the_outcomes_of_earlier_tasks(complete, team: Team, strategy: Memory) -> None:
-    for report in ({}, {"outcome": "failed"}, {"quality_score": 6.5}, {"total_attempts": 2}):
-        end_task(complete, team, size=10, used=strategy, **report)
-    make_use(strategy, task=factories.make_task(team))
-    uses = StrategyUse.objects.order_by("id").values_list("id", "succeeded")
-    now = list(uses)
-    assert [each for _, each in now] == [True, None, False, None, False, None, False, None, None]
-    StrategyUse.objects.update(succeeded=None)
-    with connection.cursor() as cursor:
-        cursor.execute(import_module("memory.migrations.0013_strategy_outcomes").FILL)
-    assert list(uses.all()) == now
 
 
 def test_failures_retire_a_strategy(complete, team: Team, strategy: Memory) -> None:

@@ -1,9 +1,6 @@
 """Ratings move trust; harmful strategies are retired and may come back."""
 
-from importlib import import_module
-
 import pytest
-from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -58,15 +55,10 @@ def test_each_rating_keeps_the_weight_of_its_time(team: Team, strategy: Memory, 
     assert rate_use(use=other, rating=None, actor="test").trust == pytest.approx(0.65)
 
 
-def test_steps_of_before_are_told_which_rating_made_them(
-    team: Team, strategy: Memory, use: StrategyUse
-) -> None:
+def test_steps_tell_which_rating_made_them(team: Team, strategy: Memory, use: StrategyUse) -> None:
     MemoryPolicy.objects.create(team=team, rating_weight=0.2)
     rate_use(use=use, rating=1, actor="test")
     rate_use(use=make_use(strategy), rating=0.25, actor="test")
-    TrustChange.objects.update(rating=None, weight=None)
-    with connection.cursor() as cursor:
-        cursor.execute(import_module("memory.migrations.0005_standing_ratings").FILL)
     begun, ratings = active_ratings(strategy)
     assert (begun, list(ratings.values())) == (0.5, [(1, 0.2), (0.25, 0.2)])
     assert rate_use(use=use, rating=None, actor="test").trust == pytest.approx(0.45)

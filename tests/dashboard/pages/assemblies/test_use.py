@@ -1,11 +1,5 @@
-from importlib import import_module
-
-import pytest
-from django.db import connection
-
 from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.models import Assembly
 from tests import factories
 
 
@@ -34,16 +28,3 @@ def test_an_answer_to_an_audited_prompt_used_nothing(owner_client, space) -> Non
     assert "audited, not sent" in html
     assert "probably used" not in html
     assert "Not counted: the prompt was audited" in html
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_upgrade_marks_what_was_only_audited(space) -> None:
-    audited, inserted, asked = (factories.make_assembly(space).id for _ in range(3))
-    factories.make_gateway_request(space, assembly_id=audited)
-    factories.make_gateway_request(space, assembly_id=inserted, mode="insert", is_inserted=True)
-    factories.make_gateway_request(space, assembly_id=inserted)
-    with connection.cursor() as cursor:
-        cursor.execute(import_module("contextopt.migrations.0052_unsent_contexts").MARK_UNSENT)
-    assert dict(Assembly.objects.values_list("id", "is_sent")) == {
-        audited: False, inserted: True, asked: True,
-    }  # fmt: skip

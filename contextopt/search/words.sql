@@ -1,6 +1,4 @@
--- Split texts into searchable words, and queue changed texts for embedding. This file holds the current
--- definitions: a migration that changes a function or trigger must change it here too. A test compares this
--- file with the database.
+-- Split texts into searchable words. Generated columns call these functions, so they come before the tables.
 
 CREATE OR REPLACE FUNCTION contextopt_search_config(language text)
 RETURNS regconfig LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -52,36 +50,3 @@ BEGIN
         || array_to_tsvector(ARRAY[
                ' ' || corpus || 'w' || floor(extract(epoch FROM dated - timestamptz 'epoch') / 604800)]);
 END $$;
-
-CREATE OR REPLACE FUNCTION contextopt_note_inserted_texts() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format(
-        'INSERT INTO contextopt_embeddingtodo (searchable, corpus_id, row_id) SELECT %L, %I, id FROM inserted',
-        TG_ARGV[0], TG_ARGV[1]);
-    RETURN NULL;
-END $$;
-
-CREATE OR REPLACE FUNCTION contextopt_note_updated_text() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format(
-        'INSERT INTO contextopt_embeddingtodo (searchable, corpus_id, row_id) SELECT %L, ($1).%I, ($1).id',
-        TG_ARGV[0], TG_ARGV[1]) USING NEW;
-    RETURN NULL;
-END $$;
-
-CREATE OR REPLACE TRIGGER contextopt_record_texts_inserted
-    AFTER INSERT ON contextopt_record
-    REFERENCING NEW TABLE AS inserted
-    FOR EACH STATEMENT
-    EXECUTE FUNCTION contextopt_note_inserted_texts('record', 'space_id');
-
-CREATE OR REPLACE TRIGGER contextopt_record_text_updated
-    AFTER UPDATE OF title, notes, deleted_at, date ON contextopt_record
-    FOR EACH ROW
-    WHEN (
-        old.title IS DISTINCT FROM new.title
-        OR old.notes IS DISTINCT FROM new.notes
-        OR (old.deleted_at IS NULL) <> (new.deleted_at IS NULL)
-        OR old.date <> new.date
-    )
-    EXECUTE FUNCTION contextopt_note_updated_text('record', 'space_id');
