@@ -1,4 +1,4 @@
-"""What the tools do. The whole result of each stays within a number of tokens."""
+"""The work of the tools. The whole result of each stays within a number of tokens."""
 
 import hashlib
 import json
