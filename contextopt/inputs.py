@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from contextopt.engine.config import MAX_PART_TOKENS
+from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.errors import FieldProblem
 from contextopt.faults import WHOLE_INPUT, describe_faults
 from contextopt.limits import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX

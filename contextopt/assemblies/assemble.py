@@ -25,11 +25,11 @@ from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.retrieval import load_for_question
 from contextopt.assemblies.shortage import Emptiness
 from contextopt.engine import ContextConfig, PartSizes
-from contextopt.engine.config import LAST_RECORDS_STAGE
 from contextopt.engine.placement.blocks import Sight
 from contextopt.engine.placement.cachecosts import NO_DISCOUNT
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
 from contextopt.engine.queryanalysis import Mentions
+from contextopt.engine.settings import LAST_RECORDS_STAGE
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import InvalidValue
 from contextopt.engine.values import WHOLE_SHARES

@@ -12,8 +12,8 @@ from typing import Any
 
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, SpaceContext
 from contextopt.engine.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
-from contextopt.engine.config import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.ranking import HORIZON_US, coefficients
+from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import DateRange
 from contextopt.engine.warnings import ContextWarning

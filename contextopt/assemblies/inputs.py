@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from contextopt.assemblies.models import CONVERSATION_MAX
-from contextopt.engine.config import MAX_TOTAL_TOKENS, SCORED_STAGE, SEARCH_STAGE
+from contextopt.engine.settings import MAX_TOTAL_TOKENS, SCORED_STAGE, SEARCH_STAGE
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Ordinal, Share, Slug, Text, Tokens, Weight
 from contextopt.limits import MODEL_MAX
 from contextopt.spaces.inputs import (

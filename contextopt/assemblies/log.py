@@ -22,9 +22,9 @@ from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.assembly import NOT_LOADED
 from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT
-from contextopt.engine.config import SCORED_STAGE
 from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.placement.choice import Placed
+from contextopt.engine.settings import SCORED_STAGE
 from contextopt.engine.text.tokens import Counter, Measurable
 from contextopt.engine.values import Certificate
 from contextopt.engine.warnings import ContextWarning, warnings_json

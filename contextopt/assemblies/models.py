@@ -8,7 +8,7 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from contextopt.assemblies.ledgercolumns import EntryJson, unpack_entries
-from contextopt.engine.config import HEADER_STAGE, LAST_RECORDS_STAGE
+from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, read_warnings
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team

@@ -9,8 +9,8 @@ from contextopt.assemblies.placement.modelcatalog import model_window
 from contextopt.engine import Assembled, ContextConfig, SpaceContext
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.budget import OVER_BUDGET
-from contextopt.engine.config import HEADER_STAGE, LAST_RECORDS_STAGE, MAX_PART_TOKENS, SEARCH_STAGE
 from contextopt.engine.rendering import header
+from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, MAX_PART_TOKENS, SEARCH_STAGE
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import DateRange
 from contextopt.engine.warnings import (

@@ -13,9 +13,9 @@ from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.assembly import NOT_LOADED
 from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT, allocate
-from contextopt.engine.config import HEADER_STAGE
 from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.rendering import record_lines
+from contextopt.engine.settings import HEADER_STAGE
 from contextopt.engine.text.tokens import Counter, HeuristicCounter, RenderedCounter, Tokenizer, get_tokenizer
 from contextopt.engine.warnings import INSUFFICIENT, read_warnings
 

@@ -34,8 +34,8 @@ from contextopt.chat.models import (
     MessageState,
 )
 from contextopt.chat.promptbuilder import blocks_in, build_prompt, instructions
-from contextopt.engine.config import SEARCH_STAGE
 from contextopt.engine.placement.choice import AUTO
+from contextopt.engine.settings import SEARCH_STAGE
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict

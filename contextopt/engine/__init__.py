@@ -34,11 +34,11 @@ from contextopt.engine.briefs.compressor import Compression, compress
 from contextopt.engine.briefs.findings import Finding, parse_findings, render_finding
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.budget import Cut, allocate, truncate
-from contextopt.engine.config import ContextConfig
 from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.ranking import FilterResult, filter_records, rank, score, score_float
 from contextopt.engine.relevance import Match, Relevance, rate_neighbours, relevances
 from contextopt.engine.rendering import fit_header, header, render, summary_line
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import HeuristicTokenizer, Tokenizer, get_tokenizer
 from contextopt.engine.validation import BudgetExceeded, EngineError, InvalidValue, UnknownEncoding
 from contextopt.engine.values import (

@@ -19,10 +19,10 @@ from itertools import accumulate
 import numpy as np
 
 from contextopt.engine.budget import Cut
-from contextopt.engine.config import ContextConfig
 from contextopt.engine.details import Query
 from contextopt.engine.ranking import MAX_PART, Scored
 from contextopt.engine.relevance import NOT_RELEVANT, Relevance, own_relevances, weighted_relevance
+from contextopt.engine.settings import ContextConfig
 
 LOW_RELEVANCE = "low_relevance"
 """Reason for records that fit the budget but are not worth their tokens."""

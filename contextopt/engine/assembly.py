@@ -8,15 +8,6 @@ from functools import cache, partial
 
 from contextopt.engine.adaptive import LOW_RELEVANCE, cut_by_worth
 from contextopt.engine.budget import Cut, allocate, truncate
-from contextopt.engine.config import (
-    ADAPTIVE,
-    FIXED,
-    HEADER_STAGE,
-    LAST_RECORDS_STAGE,
-    SCORED_STAGE,
-    SEARCH_STAGE,
-    ContextConfig,
-)
 from contextopt.engine.details import (
     DUPLICATE_OF,
     Query,
@@ -37,6 +28,15 @@ from contextopt.engine.ranking import (
 )
 from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query
 from contextopt.engine.rendering import FittedHeader, add_day, fit_header, join_lines, order_records
+from contextopt.engine.settings import (
+    ADAPTIVE,
+    FIXED,
+    HEADER_STAGE,
+    LAST_RECORDS_STAGE,
+    SCORED_STAGE,
+    SEARCH_STAGE,
+    ContextConfig,
+)
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.validation import BudgetExceeded, utc
 from contextopt.engine.values import (

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from contextopt.engine.config import ContextConfig
 from contextopt.engine.ranking import Scored
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.validation import MAX_INT, BudgetExceeded, check_optional_int
 from contextopt.engine.values import WHOLE_SHARES, PartSizes, TokenAllocation
 

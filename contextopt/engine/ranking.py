@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from contextopt.engine.config import ContextConfig
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.validation import WEIGHT_DECIMALS, utc
 from contextopt.engine.values import ContextFilters, RecordSummary
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from contextopt.engine.config import ContextConfig
 from contextopt.engine.ranking import (
     HORIZON_US,
     MAX_PART,
@@ -30,6 +29,7 @@ from contextopt.engine.ranking import (
     score_all,
     score_float,
 )
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.values import RecordSummary
 
 PART_SCALE = 1_000_000

@@ -18,8 +18,8 @@ from datetime import date, datetime
 from itertools import islice
 from typing import NamedTuple
 
-from contextopt.engine.config import RecordOrder
 from contextopt.engine.ranking import Scored
+from contextopt.engine.settings import RecordOrder
 from contextopt.engine.text.cleaning import ELLIPSIS, flatten, flatten_to, grapheme_boundary
 from contextopt.engine.text.tokens import MAX_CHARS_PER_TOKEN, Tokenizer
 from contextopt.engine.validation import utc

@@ -9,8 +9,8 @@ from contextopt.assemblies.assemble import DecidedContext, decide_space
 from contextopt.assemblies.inputs import IN_SIGHT_MAX, AssemblyIn
 from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.placement.modelcatalog import list_price
-from contextopt.engine.config import MAX_PART_TOKENS, MAX_TOTAL_TOKENS
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
+from contextopt.engine.settings import MAX_PART_TOKENS, MAX_TOTAL_TOKENS
 from contextopt.engine.validation import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.counts import count_tokens

@@ -7,7 +7,7 @@ from django.db import transaction
 from pydantic import Field
 
 from contextopt.assemblies.candidates import ConfiguredSpace
-from contextopt.engine.config import MAX_PART_TOKENS
+from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.gateway.models import GatewayPolicy
 from contextopt.inputs import Input
 from contextopt.locks import hold_space

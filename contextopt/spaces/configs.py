@@ -12,7 +12,7 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 from django.utils import timezone
 
-from contextopt.engine.config import (
+from contextopt.engine.settings import (
     MAX_ENCODING_CHARS,
     MAX_NOTES_CHARS,
     MAX_PART_TOKENS,

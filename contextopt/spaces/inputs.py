@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from contextopt.engine.config import (
+from contextopt.engine.settings import (
     MAX_ENCODING_CHARS,
     MAX_NOTES_CHARS,
     MAX_PART_TOKENS,

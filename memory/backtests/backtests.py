@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from contextopt.assemblies.inputs import ReplayIn
 from contextopt.assemblies.replay.replay import Replay, replay_assembly, replayed_sizes, shown_records
-from contextopt.engine.config import LAST_RECORDS_STAGE
+from contextopt.engine.settings import LAST_RECORDS_STAGE
 from contextopt.errors import PRODUCT_ERRORS, Conflict, ServiceUnavailable
 from contextopt.inputs import BigInt
 from contextopt.locks import Lock, hold_space

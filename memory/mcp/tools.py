@@ -10,8 +10,8 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import CONVERSATION_MAX
 from contextopt.assemblies.placement.state import held_blocks
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
-from contextopt.engine.config import MAX_PART_TOKENS
 from contextopt.engine.placement.choice import APPEND
+from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.lookups import find_one
 from contextopt.models import Assembly

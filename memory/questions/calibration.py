@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from contextopt.engine.config import ADAPTIVE, FIXED
+from contextopt.engine.settings import ADAPTIVE, FIXED
 from contextopt.errors import Conflict
 from contextopt.models import ContextConfig, Space
 from contextopt.spaces.configs import draft_settings

@@ -15,7 +15,7 @@ from contextopt.engine.agents.steps import NAMED_DROPPED, LeftOut
 from contextopt.engine.budget import OVER_BUDGET
 from contextopt.engine.code.graph import decode
 from contextopt.engine.code.packing import FULL, PATH
-from contextopt.engine.config import MAX_PART_TOKENS
+from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.engine.text.quoting import marked_block
 from contextopt.engine.text.tokens import Counter
 from contextopt.inputs import QUERY_MAX

@@ -16,7 +16,7 @@ from contextopt.agents.inputs import (
     RetryLimitsIn,
 )
 from contextopt.agents.models import DEFAULT_RECEIVER, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
-from contextopt.engine.config import MAX_PART_TOKENS
+from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.inputs import NUMBER, Id, Input, Moment, Ordinal, Slug, Text, refuse_blank
 
 DEFAULT_PHASE = "planning"

@@ -18,12 +18,12 @@ from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.placement.state import shared_prefix
-from contextopt.engine.config import MAX_PART_TOKENS
 from contextopt.engine.evidence import Evidence, line_frame, shows_evidence
 from contextopt.engine.placement.blocks import NOTHING
 from contextopt.engine.placement.cachecosts import CachePrices
 from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, Place
 from contextopt.engine.placement.simulation import Played, Turn, play
+from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput

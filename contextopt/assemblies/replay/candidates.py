@@ -13,11 +13,11 @@ from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, detail_of, summary_of
 from contextopt.assemblies.retrieval import load_for_question, read_at_most
 from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, Relevance
-from contextopt.engine.config import SCORED_STAGE
 from contextopt.engine.queryanalysis import Mentions, add_mentions
 from contextopt.engine.ranking import MAX_PART
 from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query, relevances
 from contextopt.engine.rendering import MESSAGE
+from contextopt.engine.settings import SCORED_STAGE
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import DateRange
 from contextopt.errors import Conflict, ServiceUnavailable

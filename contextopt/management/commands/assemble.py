@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.config import SEARCH_STAGE
+from contextopt.engine.settings import SEARCH_STAGE
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, parse_input, space_of, team_of

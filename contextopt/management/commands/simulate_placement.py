@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from contextopt.assemblies.placement.rehearsal import CONTEXT_TOKENS, TURNS, Script, parse_scripts, simulate
-from contextopt.engine.config import MAX_PART_TOKENS
+from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
 from contextopt.management.documents import FILE, read_whole

@@ -9,8 +9,8 @@ from django.db.models.functions import Length
 from django.http import HttpRequest
 
 from contextopt.assemblies.verify import read_config
-from contextopt.engine.config import SEARCH_STAGE
 from contextopt.engine.rendering import EXCERPT_CHARS
+from contextopt.engine.settings import SEARCH_STAGE
 from contextopt.engine.wording import plural
 from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record, Team
 from contextopt.sql import fetch_rows

@@ -6,8 +6,8 @@ from typing import Any
 
 from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.engine.adaptive import LOW_RELEVANCE
-from contextopt.engine.config import ADAPTIVE
 from contextopt.engine.details import DUPLICATE_OF
+from contextopt.engine.settings import ADAPTIVE
 from contextopt.engine.wording import plural
 
 AFTER_THE_CUT = 40

@@ -10,7 +10,7 @@ from contextopt.assemblies.replay.explanation import (
     explain_record,
     find_expected,
 )
-from contextopt.engine.config import ADAPTIVE
+from contextopt.engine.settings import ADAPTIVE
 from contextopt.engine.wording import plural
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.models import Assembly, Record

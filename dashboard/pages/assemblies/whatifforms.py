@@ -10,7 +10,7 @@ from django import forms
 
 from contextopt.assemblies.inputs import ReplayIn
 from contextopt.engine import ContextConfig
-from contextopt.engine.config import (
+from contextopt.engine.settings import (
     HEADER_STAGE,
     LAST_RECORDS_STAGE,
     MAX_PART_TOKENS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from contextopt.assemblies.models import SLOW_MS
-from contextopt.engine.config import SCORED_STAGE, SEARCH_STAGE
+from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE
 from contextopt.engine.wording import plural
 from contextopt.models import Kind
 from contextopt.sql import fetch_rows

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from contextopt.engine.config import (
+from contextopt.engine.settings import (
     MAX_NOTES_CHARS,
     MAX_PART_TOKENS,
     MAX_RECORD_LIMIT,

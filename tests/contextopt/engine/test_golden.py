@@ -16,9 +16,9 @@ from typing import Any
 
 from contextopt import engine
 from contextopt.engine import Assembled, ContextConfig, Match, Query, RecordDetail, RecordSummary
-from contextopt.engine.config import STAGES
 from contextopt.engine.queryanalysis import Mentions, add_mentions
 from contextopt.engine.rendering import summary_line
+from contextopt.engine.settings import STAGES
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.values import ENGINE_VERSION
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space

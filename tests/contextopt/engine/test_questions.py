@@ -18,9 +18,9 @@ from contextopt.engine import (
     assemble,
     summary_line,
 )
-from contextopt.engine.config import MIN_RECORD_TOKENS
 from contextopt.engine.details import LARGEST_SHARE, SMALLEST_SHARE, record_limits
 from contextopt.engine.placement.blocks import NOTHING, Sight, read_block
+from contextopt.engine.settings import MIN_RECORD_TOKENS
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space
 from tests.contextopt.engine.strategies import record_lists, spaces, staged_configs, texts

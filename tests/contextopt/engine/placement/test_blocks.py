@@ -1,8 +1,8 @@
 """The records that earlier blocks of a conversation show."""
 
 from contextopt.engine import assemble, summary_line
-from contextopt.engine.config import ContextConfig
 from contextopt.engine.placement.blocks import NOTHING, Block, Sight, digests, read_block
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.values import Assembled, RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
