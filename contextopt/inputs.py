@@ -149,7 +149,6 @@ Ordinal = Annotated[int, Field(ge=1, le=INT_MAX), NUMBER]
 """A version, an attempt, or another number within its owner."""
 BigInt = Annotated[int, Field(ge=-(2**63), le=BIGINT_MAX), NUMBER]
 Tokens = Annotated[int, Field(ge=0, le=MAX_PART_TOKENS), NUMBER]
-Weight = Annotated[Decimal, Field(ge=0, le=10, decimal_places=3)]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=3)]
 Name = Annotated[
     Text, Field(max_length=NAME_MAX), AfterValidator(refuse_blank), AfterValidator(refuse_breaks)

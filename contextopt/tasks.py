@@ -141,7 +141,7 @@ def recount_batch(space_id: int) -> bool:
         space = Space.objects.select_for_update(no_key=True).get(pk=space_id)
         if space.recount_from is None:
             return False
-        tokenizer = get_tokenizer(space.configs.active().values_list("encoding", flat=True).get())
+        tokenizer = get_tokenizer(space.configs.active().get().settings.encoding)
         batch = list(
             Record.objects.filter(space=space, pk__gt=space.recount_from, purged_at=None)
             .exclude(summary_encoding=tokenizer.name)

@@ -30,7 +30,7 @@ urlpatterns = [
     path("assemblies/compare/", assemblies.assemblies_compare, name="assemblies_compare"),
     path("assemblies/<int:assembly_id>/", assemblies.assembly, name="assembly"),
     path("assemblies/<int:assembly_id>/what-if/", whatif.what_if, name="assembly_what_if"),
-    path("assemblies/<int:assembly_id>/what-if/draft", whatif.what_if_draft, name="assembly_what_if_draft"),
+    path("assemblies/<int:assembly_id>/what-if/save", whatif.what_if_save, name="assembly_what_if_save"),
     path("assemblies/<int:assembly_id>/text", assemblies.assembly_text, name="assembly_text"),
     path("traffic/", traffic.traffic, name="traffic"),
     path("traffic/charts/<slug:slug>.csv", traffic.traffic_csv, name="traffic_csv"),
@@ -52,6 +52,7 @@ urlpatterns = [
     path("spaces/<slug:slug>/proof/", configs.settings_proof, name="space_proof"),
     path("spaces/<slug:slug>/import/", spaces.space_import, name="space_import"),
     path("spaces/<slug:slug>/settings/", configs.space_settings, name="space_settings"),
+    path("spaces/<slug:slug>/settings/try", configs.settings_try, name="space_settings_try"),
     path("spaces/<slug:slug>/settings/budget", configs.budget_preview, name="space_budget"),
     path("spaces/<slug:slug>/settings/remedy", configs.apply_remedy, name="space_remedy"),
     path(

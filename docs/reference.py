@@ -6,12 +6,16 @@ A test compares the pages with what this module renders.
 
 from argparse import Action
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import django
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
+
+from contextopt.engine.declarations import ALL, Setting
+from contextopt.engine.settings import SETTINGS
 
 HERE = Path(__file__).parent
 APPS = ("contextopt", "memory", "dashboard")
@@ -118,6 +122,46 @@ def _scopes(api: Any) -> Iterator[tuple[str, str]]:
                 yield name, operation.auth_callbacks[0].needed.value
 
 
+def render_settings() -> str:
+    """Return a table of the settings of a space, the basic ones first."""
+    lines: list[str] = []
+    for title, is_basic in (("Basic", True), ("Advanced", False)):
+        lines += [
+            f"### {title}",
+            "",
+            "| setting | label | values | default | stages | in a request | meaning |",
+        ]
+        lines += ["|---|---|---|---|---|---|---|"]
+        lines += [_setting_row(each) for each in SETTINGS.values() if each.is_basic == is_basic] + [""]
+    return "\n".join(lines)
+
+
+def _setting_row(setting: Setting) -> str:
+    default = setting.default
+    if isinstance(default, Decimal):
+        default = f"{default.normalize():f}"
+    stages = ", ".join(map(str, setting.stages)) or "all"
+    requested = f"`{setting.request_name}`" if setting.request_name else "–"
+    cells = (
+        f"`{setting.name}`", setting.label, _values_of(setting),
+        f"`{_blank_of(setting) if default is None else default}`", stages, requested, setting.about,
+    )  # fmt: skip
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _values_of(setting: Setting) -> str:
+    if setting.choices:
+        return ", ".join(f"`{_blank_of(setting) if each is None else each}`" for each in setting.choices)
+    if setting.kind is str:
+        return f"up to {setting.high} characters"
+    bounds = f"{setting.low:,} to {setting.high:,}"
+    return f"{bounds}, or `{_blank_of(setting)}`" if setting.is_optional else bounds
+
+
+def _blank_of(setting: Setting) -> str:
+    return "null" if setting.is_null else ALL
+
+
 def fill(page: str, name: str, text: str) -> str:
     """Return the page with the part between the markers of `name` replaced."""
     begin, end = f"<!-- {name}: written by make docs -->\n", f"<!-- end of {name} -->\n"
@@ -127,10 +171,11 @@ def fill(page: str, name: str, text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the text that each page with a table should have."""
-    commands, endpoints = HERE / "commands.md", HERE / "api.md"
+    commands, endpoints, contexts = HERE / "commands.md", HERE / "api.md", HERE / "contexts.md"
     return {
         commands: fill(commands.read_text(), "commands", render_commands()),
         endpoints: fill(endpoints.read_text(), "endpoints", render_endpoints()),
+        contexts: fill(contexts.read_text(), "settings", render_settings()),
     }
 
 

@@ -98,7 +98,7 @@ def _draw_request(space: Space, rng: random.Random) -> AssemblyIn:
 def _budget_of(request: AssemblyIn, result: AssemblyResult) -> int:
     """Return the budget of the text: the requested share, or the rest of the total after the other parts."""
     default = STAGE_3_TOKENS if request.stage == 3 else CONTEXT_TOKENS
-    share = default if request.context_tokens is None else request.context_tokens
+    share: int = request.overrides.get("context_tokens", default)
     parts = result.allocation
     left = parts.total - parts.system - parts.history - max(parts.response, RESPONSE_TOKENS)
     return min(share, left)

@@ -1,81 +1,120 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Settings of spaces. Versions are published, never edited."""
 
+from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.forms import ModelForm
+from django.forms.widgets import ChoiceWidget
 from django.http import HttpRequest
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminRadioSelectWidget,
+    UnfoldAdminSelectWidget,
+)
 
-from contextopt.admin.base import AddOnlyAdmin, actor, become
-from contextopt.engine import UnknownEncoding, get_tokenizer
-from contextopt.errors import Conflict
+from contextopt.admin.base import AddOnlyAdmin, actor, become, display
+from contextopt.engine.declarations import ALL, Setting
+from contextopt.engine.settings import SETTINGS
+from contextopt.engine.settings import ContextConfig as Settings
+from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import read_digits
 from contextopt.models import ContextConfig
-from contextopt.spaces.configs import SETTINGS, propose_settings, publish_settings, settings_of
+from contextopt.spaces.configs import change_settings, propose_settings, publish_settings
+from contextopt.spaces.forms import setting_field, shown_settings
+
+WIDGETS: dict[type[forms.Widget], type[forms.Widget]] = {
+    forms.NumberInput: UnfoldAdminIntegerFieldWidget,
+    forms.RadioSelect: UnfoldAdminRadioSelectWidget,
+    forms.Select: UnfoldAdminSelectWidget,
+}
 
 
 class PublishForm(ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = ContextConfig
-        fields = ("space", *SETTINGS, "note")
+        fields = ("space", "note")
 
-    def clean_encoding(self) -> str:
-        name = str(self.cleaned_data["encoding"])
-        try:
-            get_tokenizer(name)
-        except UnknownEncoding as error:
-            self.add_error("encoding", error.message)
-        return name
+    def settings(self) -> dict[str, Any]:
+        given = {name: self.cleaned_data[name] for name in SETTINGS}
+        return {name: None if value == ALL else value for name, value in given.items()}
 
     def clean(self) -> dict[str, Any]:
-        """Refuse settings that miss the recall that a question set demands."""
+        """Refuse settings that no assembly could work with, or that miss the recall that a set demands."""
         data: dict[str, Any] = super().clean() or {}
-        if not self.errors:
-            settings = {name: data[name] for name in SETTINGS}
-            try:
-                propose_settings(space=data["space"], settings=settings, actor="admin")
-            except Conflict as error:
-                self.add_error(None, str(error))
+        if self.errors:
+            return data
+        try:
+            settings = change_settings(Settings(), self.settings())
+            propose_settings(space=data["space"], settings=settings, actor="admin")
+        except InvalidInput as error:
+            for problem in error.problems:
+                self.add_error(problem.field, problem.message)
+        except Conflict as error:
+            self.add_error(None, str(error))
         return data
+
+
+def _styled(setting: Setting) -> forms.Field:
+    """Return the setting's field with the widget of the admin's theme."""
+    field = setting_field(setting)
+    themed = WIDGETS[type(field.widget)]()
+    themed.attrs |= field.widget.attrs
+    themed.is_required = field.required
+    if isinstance(field.widget, ChoiceWidget) and isinstance(themed, ChoiceWidget):
+        themed.choices = field.widget.choices
+    field.widget = themed
+    return field
+
+
+def _shown(setting: Setting) -> Callable[[ContextConfig], Any]:
+    """Return the column that shows the setting of a version."""
+
+    @display(description=setting.label)
+    def show(config: ContextConfig) -> Any:
+        value = getattr(config.settings, setting.name)
+        return setting.blank if value is None else value
+
+    return show
 
 
 @admin.register(ContextConfig)
 class ContextConfigAdmin(AddOnlyAdmin):
     """Adding publishes the next version of a space's settings and activates it."""
 
-    form = PublishForm
+    form = type("SettingsForm", (PublishForm,), {name: _styled(one) for name, one in SETTINGS.items()})
     list_display = (
-        "space", "version", "is_active", "is_draft", "window_days", "max_records", "context_tokens",
+        "space", "version", "is_active", "is_draft",
+        *(_shown(setting) for setting in SETTINGS.values() if setting.is_basic),
         "created_by", "created_at",
     )  # fmt: skip
-    list_filter = ("is_active", "window_days", "space")
+    list_filter = ("is_active", "space")
     list_select_related = ("space",)
     search_fields = ("space__name", "space__slug", "note")
     autocomplete_fields = ("space",)
     ordering = ("-id",)
 
-    def get_fields(self, request: HttpRequest, obj: ContextConfig | None = None) -> tuple[str, ...]:
-        fields = tuple(PublishForm.Meta.fields)
-        return (
-            fields
-            if obj is None
-            else ("version", "is_active", "is_draft", *fields, "created_by", "created_at")
-        )
+    def get_fields(self, request: HttpRequest, obj: ContextConfig | None = None) -> Any:
+        if obj is None:
+            return ("space", *SETTINGS, "note")
+        shown = (_shown(setting) for setting in SETTINGS.values())
+        return ("version", "is_active", "is_draft", "space", *shown, "note", "created_by", "created_at")
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Start with the active settings of the space given in the URL."""
         initial: dict[str, Any] = super().get_changeform_initial_data(request)
         space_id = read_digits(str(initial.pop("space", "")))
-        if space_id is None:
-            return initial
-        initial["space"] = space_id
-        current = ContextConfig.objects.active().filter(space=initial["space"]).first()
-        return {**(settings_of(current) if current else {}), **initial}
+        current = ContextConfig.objects.active().filter(space=space_id).first() if space_id else None
+        named = {} if space_id is None else {"space": space_id}
+        return shown_settings(current.settings if current else Settings()) | initial | named
 
     def save_model(
         self, request: HttpRequest, obj: ContextConfig, form: "ModelForm[ContextConfig]", change: bool
     ) -> None:
-        settings = {name: form.cleaned_data[name] for name in SETTINGS}
-        published = publish_settings(space=obj.space, created_by=actor(request), note=obj.note, **settings)
+        assert isinstance(form, PublishForm)
+        published = publish_settings(
+            space=obj.space, created_by=actor(request), note=obj.note, **form.settings()
+        )
         become(obj, published)

@@ -1,52 +1,33 @@
 """Endpoints for configs: numbered versions of a space's settings."""
 
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
+from pydantic import BaseModel, Field
 
 from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, find_space, within_spaces
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
+from contextopt.engine.declarations import ALL
+from contextopt.engine.settings import SETTINGS
 from contextopt.inputs import Ordinal, Slug
 from contextopt.models import ContextConfig
 from contextopt.paging import by_number
-from contextopt.spaces.configs import ALL_ALLOWED, SETTINGS, activate_config, find_config, publish_config
-from contextopt.spaces.inputs import ConfigIn
+from contextopt.spaces.configs import activate_config, find_config, publish_config
+from contextopt.spaces.inputs import ConfigIn, output_type_of, with_fields
 
 router = Router(tags=["Settings"])
 BY_VERSION = by_number("config", "version")
 
 
-class ConfigOut(TypedDict):
+@with_fields({name: (output_type_of(one), Field(description=one.about)) for name, one in SETTINGS.items()})
+class ConfigOut(BaseModel):
     """One config of a space. Weights and shares are strings, since they are exact decimals."""
 
     version: int
     is_active: bool
     is_draft: bool
-    window_days: int | Literal["all"]
-    max_records: int | Literal["all"]
-    recency_weight: str
-    frequency_weight: str
-    system_tokens: int
-    history_tokens: int
-    response_tokens: int
-    context_tokens: int
-    stage3_context_tokens: int
-    total_tokens: int | None
-    encoding: str
-    record_order: Literal["score", "stable"]
-    semantic_weight: str
-    lexical_weight: str
-    neighbour_share: str
-    date_weight: str
-    who_weight: str
-    budget_mode: Literal["fixed", "adaptive"]
-    adaptive_strictness: str
-    question_window_days: int | Literal["all"]
-    question_max_records: int | Literal["all"]
-    question_notes_chars: int | Literal["all"]
-    question_record_tokens: int | Literal["all"]
     note: str
     created_by: str
     created_at: datetime
@@ -58,8 +39,10 @@ class ConfigPage(TypedDict):
 
 
 def config_json(config: ContextConfig) -> dict[str, Any]:
-    shown = pick(config, ("version", "is_active", "is_draft", *SETTINGS, "note", "created_by", "created_at"))
-    return shown | {name: "all" for name in ALL_ALLOWED if shown[name] is None}
+    shown = config.settings.to_stored()
+    alls = {name: ALL for name, one in SETTINGS.items() if one.is_all and shown[name] is None}
+    about = pick(config, ("version", "is_active", "is_draft", "note", "created_by", "created_at"))
+    return about | shown | alls
 
 
 @router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List config versions")

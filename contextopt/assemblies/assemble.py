@@ -4,7 +4,7 @@ Without a question, an assembly usually takes three statements: the space with i
 with their counts, and one insert of the narrow row with its payload.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -25,11 +25,12 @@ from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.retrieval import load_for_question
 from contextopt.assemblies.shortage import Emptiness
 from contextopt.engine import ContextConfig, PartSizes
+from contextopt.engine.declarations import ALL
 from contextopt.engine.placement.blocks import Sight
 from contextopt.engine.placement.cachecosts import NO_DISCOUNT
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
 from contextopt.engine.queryanalysis import Mentions
-from contextopt.engine.settings import LAST_RECORDS_STAGE
+from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, setting_of_request
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import InvalidValue
 from contextopt.engine.values import WHOLE_SHARES
@@ -40,24 +41,6 @@ from contextopt.search.workclock import loading, work_seconds
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
 # and there is room left. That is rare, so start small. Never read more than the last.
 REACHES = (1, 6, 36, 216)
-
-# Settings that a request may override, by the engine's names.
-OVERRIDES = (
-    "window_days", "max_records", "recency_weight", "frequency_weight", "response_tokens",
-    "context_tokens", "total_tokens", "encoding", "record_order", "semantic_weight", "lexical_weight",
-    "neighbour_share", "date_weight", "who_weight", "notes_chars", "record_tokens", "budget_mode",
-    "adaptive_strictness",
-)  # fmt: skip
-# Settings of a request that override one of another name, when a question is asked and in stage 3.
-QUESTION_SETTINGS = {
-    "window_days": "question_window_days",
-    "max_records": "question_max_records",
-    "notes_chars": "question_notes_chars",
-    "record_tokens": "question_record_tokens",
-}
-QUESTION_ONLY = ("notes_chars", "record_tokens")
-STAGE_3_SETTINGS = {"context_tokens": "stage3_context_tokens"}
-REQUEST_NAMES = {setting: name for name, setting in (QUESTION_SETTINGS | STAGE_3_SETTINGS).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +137,7 @@ def assemble_space(
     store: bool = True,
     is_demo: bool = False,
     created_at: datetime | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: ContextConfig | None = None,
     question: PreparedQuery | None = None,
 ) -> AssemblyResult:
     """Decide which of a space's records enter one prompt, and log it unless it is a preview.
@@ -175,7 +158,7 @@ def decide_space(
     team_id: int,
     request: AssemblyIn,
     actor: str,
-    settings: Mapping[str, Any] | None = None,
+    settings: ContextConfig | None = None,
     question: PreparedQuery | None = None,
 ) -> DecidedContext:
     """Decide which of a space's records enter one prompt, without logging it.
@@ -193,7 +176,7 @@ def decide_space(
     as_of = request.as_of or timezone.now()
     space = load_space(team_id, request.space)
     if settings:
-        space = replace(space, settings={**space.settings, **settings})
+        space = replace(space, settings=settings)
     config, overrides = resolve_config(space, request)
     with loading():
         tokenizer = get_tokenizer(config.encoding)
@@ -242,16 +225,21 @@ def _place(space: ConfiguredSpace, request: AssemblyIn, config: ContextConfig, t
 
 def resolve_config(space: ConfiguredSpace, request: AssemblyIn) -> tuple[ContextConfig, dict[str, Any]]:
     """Return the engine's config, and the settings that the request overrides, as JSON."""
-    given = {name: getattr(request, name) for name in OVERRIDES if getattr(request, name) is not None}
-    names = _setting_names(request)
-    changes = {names.get(name, name): None if value == "all" else value for name, value in given.items()}
-    if not request.asks:
-        # Notes are rendered only for a question; without one, records appear as their summaries.
-        changes = {name: value for name, value in changes.items() if name not in QUESTION_ONLY}
-    config = ContextConfig(stage=request.effective_stage, **{**space.settings, **changes})
+    stage = request.effective_stage
+    # Without a question, stage 5 works as stage 4, and settings that only a question has are left out.
+    ranked = SCORED_STAGE if stage == SEARCH_STAGE and not request.asks else stage
+    given = request.overrides
+    changes = {
+        setting.name: None if value == ALL else value
+        for name, value in given.items()
+        if (setting := setting_of_request(name, ranked))
+    }
+    config = space.settings.replace(stage=stage, **changes)
     if request.window_share is not None:
         tokens = _within_model(config, request.model, request.window_share)
-        config = config.replace(**{names.get("context_tokens", "context_tokens"): tokens})
+        share = setting_of_request("context_tokens", ranked)
+        assert share is not None
+        config = config.replace(**{share.name: tokens})
         given |= {"context_tokens": tokens, "window_share": request.window_share}
     shown = {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}
     return config, shown
@@ -262,12 +250,6 @@ def _within_model(config: ContextConfig, model: str, share: Decimal) -> int:
     if not model:
         raise InvalidValue("model", "is needed with window_share")
     return min(config.context_share(config.stage), int(model_window(model) * share))
-
-
-def _setting_names(request: AssemblyIn) -> dict[str, str]:
-    if request.asks:
-        return QUESTION_SETTINGS
-    return STAGE_3_SETTINGS if request.stage == LAST_RECORDS_STAGE else {}
 
 
 def part_sizes(request: AssemblyIn, tokenizer: Tokenizer) -> PartSizes:

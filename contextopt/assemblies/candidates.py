@@ -19,7 +19,7 @@ from contextopt.engine.values import DateRange
 from contextopt.engine.warnings import ContextWarning
 from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN
-from contextopt.spaces.configs import SETTINGS
+from contextopt.spaces.configs import parse_settings
 from contextopt.sql import fetch_all, fetch_one
 
 # No summary line is shorter than this, so the budget bounds how many can fit.
@@ -39,7 +39,7 @@ class ConfiguredSpace:
     time_zone: str
     config_id: int
     config_version: int
-    settings: dict[str, Any]
+    settings: ContextConfig
 
     def to_value(self, records: Sequence[RecordSummary]) -> SpaceContext:
         return SpaceContext(self.name, self.description, self.categories, tuple(records))
@@ -64,9 +64,9 @@ class Candidates:
     is_all: bool = True
 
 
-_SPACE_SQL = f"""
+_SPACE_SQL = """
 SELECT s.id, s.slug, s.name, s.description, s.categories, t.time_zone, c.id, c.version,
-       {", ".join(f"c.{name}" for name in SETTINGS)}
+       c.settings
   FROM contextopt_space s
   JOIN contextopt_team t ON t.id = s.team_id
   JOIN contextopt_contextconfig c ON c.space_id = s.id AND c.is_active
@@ -83,7 +83,7 @@ def load_space(team_id: int, slug: str) -> ConfiguredSpace:
     row = fetch_one(_SPACE_SQL, {"team": team_id, "slug": slug})
     if row is None:
         raise NotFound(f"There is no space {slug!r}.")
-    space_id, slug, name, description, categories, time_zone, config_id, version, *settings = row
+    space_id, slug, name, description, categories, time_zone, config_id, version, settings = row
     return ConfiguredSpace(
         id=space_id,
         slug=slug,
@@ -93,7 +93,7 @@ def load_space(team_id: int, slug: str) -> ConfiguredSpace:
         time_zone=time_zone,
         config_id=config_id,
         config_version=version,
-        settings=dict(zip(SETTINGS, settings, strict=True)),
+        settings=parse_settings(settings),
     )
 
 

@@ -1,29 +1,28 @@
 """Input types for requests of one prompt's context."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from contextopt.assemblies.models import CONVERSATION_MAX
-from contextopt.engine.settings import MAX_TOTAL_TOKENS, SCORED_STAGE, SEARCH_STAGE
-from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Ordinal, Share, Slug, Text, Tokens, Weight
+from contextopt.engine.declarations import Setting
+from contextopt.engine.settings import MAX_TOTAL_TOKENS, REQUESTED, SCORED_STAGE, SEARCH_STAGE
+from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Ordinal, Share, Slug, Text, Tokens
 from contextopt.limits import MODEL_MAX
-from contextopt.spaces.inputs import (
-    Encoding,
-    MaxRecords,
-    NotesChars,
-    RecordTokens,
-    ResponseTokens,
-    SettingsIn,
-    Strictness,
-    TotalTokens,
-    WindowDays,
-)
+from contextopt.spaces.inputs import SettingsIn, described, type_of, with_fields
 
 PROMPT_TEXT_MAX = 1_000_000
 IN_SIGHT_MAX = 200
 
 
+def _override(name: str, setting: Setting) -> Any:
+    example = setting.example if name == setting.name else None
+    return type_of(setting, is_request=True) | None, described(
+        setting.request_about or setting.about, example
+    )
+
+
+@with_fields({name: _override(name, setting) for name, setting in REQUESTED.items()})
 class PromptIn(Input):
     """Settings for one prompt; they override the space's own.
 
@@ -33,26 +32,8 @@ class PromptIn(Input):
     query: Annotated[Text, Field(max_length=QUERY_MAX)] = ""
     stage: Literal[2, 3, 4, 5] | None = None
     as_of: Moment | None = None
-    window_days: WindowDays | None = None
-    max_records: MaxRecords | None = None
-    context_tokens: Tokens | None = None
     system_tokens: Tokens | None = None
     history_tokens: Tokens | None = None
-    response_tokens: ResponseTokens | None = None
-    total_tokens: TotalTokens | None = None
-    recency_weight: Weight | None = None
-    frequency_weight: Weight | None = None
-    semantic_weight: Weight | None = None
-    lexical_weight: Weight | None = None
-    neighbour_share: Share | None = None
-    date_weight: Weight | None = None
-    who_weight: Weight | None = None
-    budget_mode: Literal["fixed", "adaptive"] | None = None
-    adaptive_strictness: Strictness | None = None
-    notes_chars: NotesChars | None = None
-    record_tokens: RecordTokens | None = None
-    encoding: Encoding | None = None
-    record_order: Literal["score", "stable"] | None = None
     system: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
     history: Annotated[Text, Field(max_length=PROMPT_TEXT_MAX)] | None = None
     conversation: Annotated[Text, Field(max_length=CONVERSATION_MAX)] = ""
@@ -61,6 +42,11 @@ class PromptIn(Input):
     placement: Literal["system", "tail", "append", "auto"] | None = None
     in_sight: Annotated[list[Id], Field(max_length=IN_SIGHT_MAX)] = Field(default_factory=list)
     carried_tokens: Annotated[int, Field(ge=0, le=MAX_TOTAL_TOKENS), NUMBER] | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The settings that the request gives, by its names for them."""
+        return {name: value for name in REQUESTED if (value := getattr(self, name)) is not None}
 
     @property
     def effective_stage(self) -> int:
@@ -80,6 +66,10 @@ class AssemblyIn(PromptIn):
     """
 
     space: Slug
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None: ...
 
 
 class ReplayIn(Input):

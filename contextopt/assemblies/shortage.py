@@ -10,7 +10,13 @@ from contextopt.engine import Assembled, ContextConfig, SpaceContext
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.budget import OVER_BUDGET
 from contextopt.engine.rendering import header
-from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, MAX_PART_TOKENS, SEARCH_STAGE
+from contextopt.engine.settings import (
+    HEADER_STAGE,
+    LAST_RECORDS_STAGE,
+    MAX_PART_TOKENS,
+    SEARCH_STAGE,
+    SETTINGS,
+)
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import DateRange
 from contextopt.engine.warnings import (
@@ -23,7 +29,6 @@ from contextopt.engine.warnings import (
 )
 from contextopt.engine.wording import day, plural
 from contextopt.limits import DATE_MIN
-from contextopt.spaces.configs import WINDOW_CHOICES
 from contextopt.sql import fetch_all
 
 QUESTION_NOT_EMBEDDED = ContextWarning(
@@ -146,7 +151,7 @@ class Emptiness:
         """Return the smallest window that holds the newest older record."""
         if self.config.stage == SEARCH_STAGE:
             return ALL_RECORDS
-        for days, label in WINDOW_CHOICES:
+        for days, label in (SETTINGS["window_days"].choices or {}).items():
             if days is not None and newest in DateRange.ending_at(self.as_of, days):
                 return Remedy("window_days", days, f"Widen the window to {label}")
         return Remedy("window_days", "all", "Include all records")

@@ -123,8 +123,8 @@ def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery |
     )
     key = secrets.token_hex(16)
     settings_now = load_space(conversation.team_id, conversation.space.slug).settings
-    tokenizer = get_tokenizer(settings_now["encoding"])
-    history = _choose_history(conversation, data.text, settings_now["history_tokens"], tokenizer)
+    tokenizer = get_tokenizer(settings_now.encoding)
+    history = _choose_history(conversation, data.text, settings_now.history_tokens, tokenizer)
     request = AssemblyIn(
         space=conversation.space.slug,
         stage=cast(Literal[2, 3, 4, 5], conversation.stage),

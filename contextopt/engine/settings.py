@@ -1,43 +1,47 @@
-"""Settings of one context: stage, window, weights, token shares."""
+"""The settings of a context: each is declared once, as a field of `ContextConfig`.
+
+Inputs, forms, options of commands and tables of the docs read `SETTINGS`, so a new setting is one field here
+and the code that uses it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, Self
+from decimal import Decimal
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, Literal, Self
 
-from contextopt.engine.validation import (
-    InvalidValue,
-    check_choice,
-    check_int,
-    check_optional_int,
-    check_text,
-    check_weight,
-)
+from contextopt.engine.declarations import JsonValue, Setting, read_settings
+from contextopt.engine.validation import MAX_WEIGHT, InvalidValue, check_choice
 
 type RecordOrder = Literal["score", "stable"]
 type BudgetMode = Literal["fixed", "adaptive"]
-type JsonValue = str | int | None
 
 HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE = 2, 3, 4, 5
 STAGES = (HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE)
-RECORD_ORDERS = ("score", "stable")
 FIXED, ADAPTIVE = "fixed", "adaptive"
-BUDGET_MODES = (FIXED, ADAPTIVE)
 MIN_RESPONSE_TOKENS = 1000
 MAX_PART_TOKENS = 200_000
 MAX_TOTAL_TOKENS = 4 * MAX_PART_TOKENS
 MAX_WINDOW_DAYS = 3650
 MAX_RECORD_LIMIT = 1000
-MAX_ENCODING_CHARS = 64
 MAX_NOTES_CHARS = 100_000
-MAX_STRICTNESS = Decimal("0.5")
 MIN_RECORD_TOKENS = 64
 """Every record may take this many tokens, whatever the budget and the settings."""
 
-_WEIGHTS = (
-    "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "date_weight", "who_weight",
-)  # fmt: skip
-_DECIMALS = (*_WEIGHTS, "neighbour_share", "adaptive_strictness")
+
+class Section(StrEnum):
+    """A heading of the settings, in the order in which they are shown."""
+
+    RECORDS = "Records"
+    BUDGET = "Token budgets"
+    QUESTIONS = "For questions (stage 5)"
+    TEXT = "Text"
+
+
+_of_budget = partial(Setting, section=Section.BUDGET, high=MAX_PART_TOKENS)
+_of_question = partial(Setting, section=Section.QUESTIONS, stages=(SEARCH_STAGE,), low=1)
+_weight_of_question = partial(_of_question, low=0, high=MAX_WEIGHT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,54 +55,229 @@ class ContextConfig:
     budget. `adaptive_strictness`, from -0.5 to 0.5, requires more relevance than usual, or less if negative.
     """
 
-    stage: int = 4
-    window_days: int | None = 14
-    max_records: int | None = 20
-    recency_weight: Decimal = Decimal("0.7")
-    frequency_weight: Decimal = Decimal("0.3")
-    system_tokens: int = 800
-    history_tokens: int = 1000
-    response_tokens: int = MIN_RESPONSE_TOKENS
-    context_tokens: int = 2000
-    stage3_context_tokens: int = 4000
-    total_tokens: int | None = None
-    encoding: str = "cl100k_base"
-    record_order: RecordOrder = "score"
-    semantic_weight: Decimal = Decimal(9)
-    lexical_weight: Decimal = Decimal(4)
-    neighbour_share: Decimal = Decimal("0.4")
-    date_weight: Decimal = Decimal(3)
-    who_weight: Decimal = Decimal(4)
-    question_window_days: int | None = None
-    question_max_records: int | None = None
-    question_notes_chars: int | None = None
-    question_record_tokens: int | None = 120
-    budget_mode: BudgetMode = "fixed"
-    adaptive_strictness: Decimal = Decimal(0)
+    stage: int = SCORED_STAGE
+    window_days: Annotated[
+        int | None,
+        Setting(
+            label="Date window",
+            about="Date window in days, or `all`.",
+            section=Section.RECORDS,
+            low=1,
+            high=MAX_WINDOW_DAYS,
+            choices={7: "7 days", 14: "14 days", 30: "30 days", None: "All"},
+            stages=(SCORED_STAGE,),
+            is_basic=True,
+        ),
+    ] = 14
+    max_records: Annotated[
+        int | None,
+        Setting(
+            label="Record limit",
+            about="Record limit: maximum number of records, or `all`.",
+            section=Section.RECORDS,
+            help="For requests without a question.",
+            low=1,
+            high=MAX_RECORD_LIMIT,
+            stages=(LAST_RECORDS_STAGE, SCORED_STAGE),
+            is_basic=True,
+        ),
+    ] = 20
+    recency_weight: Annotated[
+        Decimal,
+        Setting(
+            label="Recency weight",
+            about="Weight of the age in the score, 0 to 10 with three decimals.",
+            section=Section.RECORDS,
+            high=MAX_WEIGHT,
+            stages=(SCORED_STAGE, SEARCH_STAGE),
+        ),
+    ] = Decimal("0.7")
+    frequency_weight: Annotated[
+        Decimal,
+        Setting(
+            label="Frequency weight",
+            about="Weight of the view count in the score, 0 to 10 with three decimals.",
+            section=Section.RECORDS,
+            high=MAX_WEIGHT,
+            stages=(SCORED_STAGE, SEARCH_STAGE),
+        ),
+    ] = Decimal("0.3")
+    system_tokens: Annotated[
+        int, _of_budget(label="System tokens", about="Tokens of the system prompt.", request_name="")
+    ] = 800
+    context_tokens: Annotated[
+        int,
+        _of_budget(
+            label="Context tokens",
+            about="Maximum tokens of the context: the space and its records.",
+            stages=(HEADER_STAGE, SCORED_STAGE, SEARCH_STAGE),
+            is_basic=True,
+        ),
+    ] = 2000
+    history_tokens: Annotated[
+        int, _of_budget(label="History tokens", about="Tokens of the conversation so far.", request_name="")
+    ] = 1000
+    response_tokens: Annotated[
+        int,
+        _of_budget(
+            label="Response tokens (minimum)",
+            about="Tokens reserved for the response, at least 1,000.",
+            low=MIN_RESPONSE_TOKENS,
+        ),
+    ] = MIN_RESPONSE_TOKENS
+    total_tokens: Annotated[
+        int | None,
+        _of_budget(
+            label="Total tokens",
+            about="Tokens of the whole prompt with its response; null for the sum of the parts.",
+            low=MIN_RESPONSE_TOKENS,
+            high=MAX_TOTAL_TOKENS,
+            blank="the sum of the four",
+            is_null=True,
+        ),
+    ] = None
+    stage3_context_tokens: Annotated[
+        int,
+        _of_budget(
+            label="Context tokens in stage 3",
+            about="Maximum tokens of the context in stage 3.",
+            stages=(LAST_RECORDS_STAGE,),
+            request_name="context_tokens",
+            example=1500,
+        ),
+    ] = 4000
+    semantic_weight: Annotated[
+        Decimal,
+        _weight_of_question(
+            label="Meaning weight",
+            about="Weight of similar meaning in the score, 0 to 10.",
+            help="Similarity to the question.",
+        ),
+    ] = Decimal(9)
+    lexical_weight: Annotated[
+        Decimal,
+        _weight_of_question(
+            label="Words weight",
+            about="Weight of matching words in the score, 0 to 10.",
+            help="Words it shares with the question.",
+        ),
+    ] = Decimal(4)
+    neighbour_share: Annotated[
+        Decimal,
+        _weight_of_question(
+            label="Neighbours",
+            about="How much the messages around a record in its thread count, 0 to 1.",
+            help="How much the messages around a record count.",
+            high=1,
+        ),
+    ] = Decimal("0.4")
+    date_weight: Annotated[
+        Decimal,
+        _weight_of_question(
+            label="Date weight",
+            about="Weight of records from the days that the question names, 0 to 10.",
+            help="For records from the days that the question names.",
+            example="3",
+        ),
+    ] = Decimal(3)
+    who_weight: Annotated[
+        Decimal,
+        _weight_of_question(
+            label="Person weight",
+            about="Weight of records by the one person that the question names, 0 to 10.",
+            help="For records by the one person that the question names.",
+            example="1.2",
+        ),
+    ] = Decimal(4)
+    question_window_days: Annotated[
+        int | None,
+        _of_question(
+            label="Date window for questions (days)",
+            about="Date window for questions in days (stage 5), or `all`.",
+            high=MAX_WINDOW_DAYS,
+            request_name="window_days",
+            is_basic=True,
+        ),
+    ] = None
+    question_max_records: Annotated[
+        int | None,
+        _of_question(
+            label="Record limit for questions",
+            about="Record limit for questions (stage 5), or `all`.",
+            high=MAX_RECORD_LIMIT,
+            request_name="max_records",
+            is_basic=True,
+        ),
+    ] = None
+    question_notes_chars: Annotated[
+        int | None,
+        _of_question(
+            label="Notes limit (characters)",
+            about="Maximum characters of notes per record for questions (stage 5), or `all`.",
+            high=MAX_NOTES_CHARS,
+            request_name="notes_chars",
+            request_about="Maximum characters of notes per record in stage 5, or `all`.",
+        ),
+    ] = None
+    question_record_tokens: Annotated[
+        int | None,
+        _of_question(
+            label="Record size (tokens)",
+            about="Tokens of a record for questions (stage 5). Longer records are shown as their best "
+            "passages, and larger if all fit. `all` allows a quarter of the context.",
+            help="Longer records are cut to their best passages.",
+            low=MIN_RECORD_TOKENS,
+            high=MAX_PART_TOKENS,
+            blank="a quarter of the context",
+            request_name="record_tokens",
+            request_about="Tokens of a record in stage 5. Longer records are shown as their best passages, "
+            "and larger if all fit. `all` allows a quarter of the context.",
+        ),
+    ] = 120
+    budget_mode: Annotated[
+        BudgetMode,
+        _of_question(
+            label="Budget",
+            about="`fixed` fills the budget of a question; `adaptive` stops at the first record that is not "
+            "worth its tokens.",
+            help="Adaptive sends only records that are worth their tokens.",
+            choices={FIXED: "Fixed", ADAPTIVE: "Adaptive"},
+            is_basic=True,
+            example=ADAPTIVE,
+        ),
+    ] = "fixed"
+    adaptive_strictness: Annotated[
+        Decimal,
+        _of_question(
+            label="Strictness",
+            about="Raises the share of the best record's relevance that a record needs in an adaptive "
+            "budget, or lowers it: -0.5 to 0.5, 0 as calibrated.",
+            help="For adaptive budgets. Higher values keep fewer records, lower values more. "
+            "The default is 0.",
+            low=Decimal("-0.5"),
+            high=Decimal("0.5"),
+            example="0.1",
+        ),
+    ] = Decimal(0)
+    encoding: Annotated[
+        str,
+        Setting(label="Encoding", about="Tokenizer, such as `cl100k_base`.", section=Section.TEXT, high=64),
+    ] = "cl100k_base"
+    record_order: Annotated[
+        RecordOrder,
+        Setting(
+            label="Record order",
+            about="Order in the text: `score`, or `stable` (oldest first).",
+            section=Section.TEXT,
+            choices={"score": "By score", "stable": "Stable: oldest first"},
+            stages=(LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE),
+        ),
+    ] = "score"
 
     def __post_init__(self) -> None:
         check_choice("stage", self.stage, STAGES)
-        for window in ("window_days", "question_window_days"):
-            check_optional_int(window, getattr(self, window), 1, MAX_WINDOW_DAYS)
-        for limit in ("max_records", "question_max_records"):
-            check_optional_int(limit, getattr(self, limit), 1, MAX_RECORD_LIMIT)
-        for weight in _WEIGHTS:
-            check_weight(weight, getattr(self, weight))
-        for part in ("system_tokens", "history_tokens", "context_tokens", "stage3_context_tokens"):
-            check_int(part, getattr(self, part), 0, MAX_PART_TOKENS)
-        check_int("response_tokens", self.response_tokens, MIN_RESPONSE_TOKENS, MAX_PART_TOKENS)
-        check_optional_int("total_tokens", self.total_tokens, MIN_RESPONSE_TOKENS, MAX_TOTAL_TOKENS)
-        check_text("encoding", self.encoding)
-        if not 1 <= len(self.encoding) <= MAX_ENCODING_CHARS:
-            raise InvalidValue("encoding", f"must have 1 to {MAX_ENCODING_CHARS} characters")
-        check_choice("record_order", self.record_order, RECORD_ORDERS)
-        check_choice("budget_mode", self.budget_mode, BUDGET_MODES)
-        check_weight("neighbour_share", self.neighbour_share, high=1)
-        strictness = self.adaptive_strictness
-        check_weight("adaptive_strictness", strictness, low=-MAX_STRICTNESS, high=MAX_STRICTNESS)
-        check_optional_int("question_notes_chars", self.question_notes_chars, 1, MAX_NOTES_CHARS)
-        record_tokens = self.question_record_tokens
-        check_optional_int("question_record_tokens", record_tokens, MIN_RECORD_TOKENS, MAX_PART_TOKENS)
+        for name, setting in SETTINGS.items():
+            setting.check(getattr(self, name))
 
     @property
     def effective_window_days(self) -> int | None:
@@ -133,30 +312,57 @@ class ContextConfig:
     def to_json(self) -> dict[str, JsonValue]:
         """Return a plain JSON object. Decimals are strings, since a float would not be exact."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {name: str(values[name]) for name in _DECIMALS}
+        return {name: str(value) if isinstance(value, Decimal) else value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read the output of `to_json`. Absent fields keep their default."""
-        _check_names(values)
-        read: dict[str, Any] = dict(values)
-        for name in _DECIMALS:
-            if name in read:
-                read[name] = _decimal(name, read[name])
-        return cls(**read)
+        """Read the output of `to_json` or `to_stored`. Absent fields have their default."""
+        return cls(**read_values(values))
+
+    def to_stored(self) -> dict[str, JsonValue]:
+        """Return the settings of a space as a JSON object. Each request has its own stage."""
+        return {name: SETTINGS[name].write(value) for name, value in self.values().items()}
+
+    def values(self) -> dict[str, Any]:
+        """Return the settings of a space by name."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+
+def read_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values from JSON, by name."""
+    _check_names(values)
+    return {name: SETTINGS[name].read(value) if name in SETTINGS else value for name, value in values.items()}
 
 
 def _check_names(values: Mapping[str, Any]) -> None:
-    known = {field.name for field in fields(ContextConfig)}
     for name in values:
-        if name not in known:
+        if name not in SETTINGS and name != "stage":
             raise InvalidValue(str(name)[:80], "is not a setting of a context")
 
 
-def _decimal(field: str, value: object) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
-        raise InvalidValue(field, "must be a number, or a number as text")
-    try:
-        return Decimal(str(value))
-    except InvalidOperation:
-        raise InvalidValue(field, "must be a number, or a number as text") from None
+SETTINGS: Mapping[str, Setting] = read_settings(ContextConfig)
+"""The settings of a space by name, in the order in which they are shown."""
+
+
+REQUESTED: Mapping[str, Setting] = {
+    setting.request_name: SETTINGS.get(setting.request_name, setting)
+    for setting in SETTINGS.values()
+    if setting.request_name
+}
+"""What a request may override, by its name there. Of several settings it is the one of that name."""
+
+
+def setting_of_request(name: str, stage: int) -> Setting | None:
+    """Return the setting that a request overrides by this name in this stage, if any.
+
+    A name that means nothing in the stage is the setting's own.
+    """
+    for setting in SETTINGS.values():
+        if setting.request_name == name and setting.decides_in(stage):
+            return setting
+    return SETTINGS.get(name)
+
+
+def name_in_request(name: str) -> str:
+    """Return the name by which a request overrides the setting. Other names stay as they are."""
+    return (SETTINGS[name].request_name or name) if name in SETTINGS else name

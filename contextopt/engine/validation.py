@@ -76,11 +76,11 @@ def check_weight(
     field: str, value: object, *, low: Decimal | int = 0, high: Decimal | int = MAX_WEIGHT
 ) -> None:
     """Accept a decimal with at most three decimals. Weights are exact, so that scores are integers."""
+    is_in = isinstance(value, Decimal) and value.is_finite() and low <= value <= high
+    if is_in and value == round(value, WEIGHT_DECIMALS):  # type: ignore[call-overload]
+        return
     limit = f"must be a decimal from {low} to {high} with at most {WEIGHT_DECIMALS} decimals"
-    if not isinstance(value, Decimal) or not value.is_finite() or not low <= value <= high:
-        raise InvalidValue(field, limit)
-    if value != round(value, WEIGHT_DECIMALS):
-        raise InvalidValue(field, limit)
+    raise InvalidValue(field, limit)
 
 
 def check_choice(field: str, value: object, choices: tuple[object, ...]) -> None:

@@ -83,7 +83,7 @@ class PromptTask:
             query=make_storable(self.prompt.turns[-1].text)[:QUERY_MAX],
             model=make_storable(self.prompt.model)[:MODEL_MAX],
             conversation=f"gateway:{self.name}",
-            placement=placement,  # type: ignore[arg-type]  # a check constraint holds its values
+            placement=placement,
             in_sight=self.in_sight() if placement in {APPEND, AUTO} else [],
             system_tokens=min(sizes.system, MAX_PART_TOKENS),
             history_tokens=min(sizes.history, MAX_PART_TOKENS),
@@ -95,12 +95,11 @@ class PromptTask:
         """Return a total that fits the actual prompt; None if the settings fit it or have their own total."""
         assert self.admission.space is not None
         settings, sizes = self.admission.space.settings, self.sizes
-        system: int = settings["system_tokens"]
-        history: int = settings["history_tokens"]
+        system, history = settings.system_tokens, settings.history_tokens
         is_within = sizes.system <= system and sizes.history <= history
-        if settings["total_tokens"] is not None or is_within:
+        if settings.total_tokens is not None or is_within:
             return None
-        own: int = settings["response_tokens"] + settings["context_tokens"] * (1 + CARRIED_TIMES)
+        own = settings.response_tokens + settings.context_tokens * (1 + CARRIED_TIMES)
         return min(max(system, sizes.system) + max(history, sizes.history) + own, MAX_TOTAL_TOKENS)
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from contextopt.assemblies.assemble import REQUEST_NAMES
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import LedgerEntry
+from contextopt.engine.settings import name_in_request
 from contextopt.engine.text.cleaning import cut
 from contextopt.engine.warnings import ContextWarning
 from contextopt.management.base import more_in_json
@@ -69,7 +69,7 @@ def _sight_line(result: AssemblyResult) -> str:
 def _warning_line(warning: ContextWarning) -> str:
     if warning.remedy is None:
         return f"Warning: {warning.message}"
-    option = REQUEST_NAMES.get(warning.remedy.setting, warning.remedy.setting).replace("_", "-")
+    option = name_in_request(warning.remedy.setting).replace("_", "-")
     return f"Warning: {warning.message} {warning.remedy.label}: --{option} {warning.remedy.value}"
 
 

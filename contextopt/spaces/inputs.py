@@ -1,21 +1,14 @@
 """Input types for spaces, records and settings."""
 
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field, create_model
 
-from contextopt.engine.settings import (
-    MAX_ENCODING_CHARS,
-    MAX_NOTES_CHARS,
-    MAX_PART_TOKENS,
-    MAX_RECORD_LIMIT,
-    MAX_STRICTNESS,
-    MAX_TOTAL_TOKENS,
-    MAX_WINDOW_DAYS,
-    MIN_RECORD_TOKENS,
-    MIN_RESPONSE_TOKENS,
-)
+from contextopt.engine.declarations import ALL, Setting
+from contextopt.engine.settings import SETTINGS
+from contextopt.engine.validation import WEIGHT_DECIMALS
 from contextopt.inputs import (
     NUMBER,
     BigInt,
@@ -23,11 +16,8 @@ from contextopt.inputs import (
     Metadata,
     Moment,
     Name,
-    Share,
     Slug,
     Text,
-    Tokens,
-    Weight,
     refuse_blank,
     refuse_breaks,
 )
@@ -96,42 +86,61 @@ class RecordPatch(Input):
     language: Language = "en"
 
 
-WindowDays = Annotated[int, Field(ge=1, le=MAX_WINDOW_DAYS), NUMBER] | Literal["all"]
-NotesChars = Annotated[int, Field(ge=1, le=MAX_NOTES_CHARS), NUMBER] | Literal["all"]
-Strictness = Annotated[Decimal, Field(ge=-MAX_STRICTNESS, le=MAX_STRICTNESS, decimal_places=3)]
-RecordTokens = Annotated[int, Field(ge=MIN_RECORD_TOKENS, le=MAX_PART_TOKENS), NUMBER] | Literal["all"]
-MaxRecords = Annotated[int, Field(ge=1, le=MAX_RECORD_LIMIT), NUMBER] | Literal["all"]
-ResponseTokens = Annotated[int, Field(ge=MIN_RESPONSE_TOKENS, le=MAX_PART_TOKENS), NUMBER]
-TotalTokens = Annotated[int, Field(ge=MIN_RESPONSE_TOKENS, le=MAX_TOTAL_TOKENS), NUMBER]
-Encoding = Annotated[Text, Field(max_length=MAX_ENCODING_CHARS)]
+def type_of(setting: Setting, *, is_request: bool = False) -> Any:
+    """Return the type of a setting in the settings of a space, or where a request overrides it."""
+    if setting.choices and (setting.kind is str or not is_request):
+        return _one_of([ALL if each is None else each for each in setting.choices])
+    if setting.kind is str:
+        return Annotated[Text, Field(max_length=int(setting.high))]
+    if setting.kind is Decimal:
+        return Annotated[Decimal, Field(ge=setting.low, le=setting.high, decimal_places=WEIGHT_DECIMALS)]
+    number = Annotated[int, Field(ge=setting.low, le=setting.high), NUMBER]
+    return number | Literal["all"] if setting.is_all else number
 
 
+def output_type_of(setting: Setting) -> Any:
+    """Return the type of a setting in a response. Weights and shares are texts, since they are exact."""
+    if setting.choices and setting.kind is str:
+        return _one_of(list(setting.choices))
+    if not setting.is_optional:
+        return int if setting.kind is int else str
+    return int | Literal["all"] if setting.is_all else int | None
+
+
+def _one_of(values: list[Any]) -> Any:
+    return Literal.__getitem__(tuple(values))
+
+
+def with_fields[Given: BaseModel](fields: Mapping[str, Any]) -> Callable[[type[Given]], type[Given]]:
+    """Return a decorator that adds fields to an input or output type."""
+
+    def add(model: type[Given]) -> type[Given]:
+        return create_model(
+            model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **fields
+        )
+
+    return add
+
+
+def _fields_of_space() -> dict[str, Any]:
+    return {
+        name: (type_of(setting) | None, described(setting.about, setting.example))
+        for name, setting in SETTINGS.items()
+    }
+
+
+def described(about: str, example: object = None) -> Any:
+    """Return an optional field with its description."""
+    return Field(default=None, description=about, examples=None if example is None else [example])
+
+
+@with_fields(_fields_of_space())
 class SettingsIn(Input):
     """Settings of a space. Fields you omit keep their value."""
 
-    window_days: Literal[7, 14, 30, "all"] | None = None
-    max_records: MaxRecords | None = None
-    recency_weight: Weight | None = None
-    frequency_weight: Weight | None = None
-    system_tokens: Tokens | None = None
-    history_tokens: Tokens | None = None
-    response_tokens: ResponseTokens | None = None
-    context_tokens: Tokens | None = None
-    stage3_context_tokens: Tokens | None = None
-    total_tokens: TotalTokens | None = None
-    semantic_weight: Weight | None = None
-    lexical_weight: Weight | None = None
-    neighbour_share: Share | None = None
-    date_weight: Weight | None = None
-    who_weight: Weight | None = None
-    budget_mode: Literal["fixed", "adaptive"] | None = None
-    adaptive_strictness: Strictness | None = None
-    question_window_days: WindowDays | None = None
-    question_max_records: MaxRecords | None = None
-    question_notes_chars: NotesChars | None = None
-    question_record_tokens: RecordTokens | None = None
-    encoding: Encoding | None = None
-    record_order: Literal["score", "stable"] | None = None
+    if TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None: ...
 
 
 class ConfigIn(SettingsIn):
@@ -139,3 +148,7 @@ class ConfigIn(SettingsIn):
 
     note: Annotated[Text, Field(max_length=200)] = ""
     draft: bool = False
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None: ...

@@ -57,8 +57,7 @@ class RowResult:
 
 def tokenizer_of(space: Space) -> Tokenizer:
     """Return the tokenizer of the space's active config."""
-    encoding = space.configs.active().values_list("encoding", flat=True).get()
-    return get_tokenizer(encoding)
+    return get_tokenizer(space.configs.active().get().settings.encoding)
 
 
 def create_record(*, space: Space, data: RecordIn, actor: str) -> Record:

@@ -3,8 +3,9 @@
 import math
 from decimal import Decimal
 
+from contextopt.engine.declarations import ALL
+from contextopt.engine.settings import SETTINGS
 from contextopt.models import Kind
-from contextopt.spaces.configs import ALL_ALLOWED
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "–"
@@ -25,42 +26,14 @@ REASONS = {
 }
 
 
-# The names of the settings of a space. The form for them has shorter ones below its headings.
-SETTING_LABELS = {
-    "window_days": "Date window",
-    "max_records": "Record limit",
-    "recency_weight": "Recency weight",
-    "frequency_weight": "Frequency weight",
-    "system_tokens": "System tokens",
-    "history_tokens": "History tokens",
-    "response_tokens": "Response tokens (minimum)",
-    "context_tokens": "Context tokens",
-    "stage3_context_tokens": "Context tokens in stage 3",
-    "total_tokens": "Total tokens",
-    "encoding": "Encoding",
-    "record_order": "Record order",
-    "semantic_weight": "Meaning weight",
-    "lexical_weight": "Words weight",
-    "neighbour_share": "Neighbours",
-    "date_weight": "Date weight",
-    "who_weight": "Person weight",
-    "question_window_days": "Date window for questions (days)",
-    "question_max_records": "Record limit for questions",
-    "question_notes_chars": "Notes limit (characters)",
-    "question_record_tokens": "Record size (tokens)",
-    "budget_mode": "Budget",
-    "adaptive_strictness": "Strictness",
-}
-
-
 def setting_label(name: str) -> str:
-    return SETTING_LABELS.get(name, name.replace("_", " ").capitalize())
+    return SETTINGS[name].label if name in SETTINGS else name.replace("_", " ").capitalize()
 
 
 def setting_words(value: object, name: str = "") -> str:
     """Return a setting as text: a dash for None, or "all" for settings where None means that."""
-    if value is None and name in ALL_ALLOWED:
-        return "all"
+    if value is None and name in SETTINGS and SETTINGS[name].is_all:
+        return ALL
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return whole(value) if isinstance(value, int) else NONE if value is None else str(value)

@@ -6,15 +6,14 @@ from typing import Any
 
 from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.engine.relevance import TOPIC_WEIGHT
+from contextopt.engine.settings import SETTINGS
 from contextopt.models import AssemblyPayload, Record
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
 from dashboard.kit.formats import decimals, reason_words
 
 SHOWS = ("all", "kept", "dropped")
 LEDGER_ROWS = 1_200
-WEIGHTS = (
-    "recency_weight", "frequency_weight", "semantic_weight", "lexical_weight", "date_weight", "who_weight",
-)  # fmt: skip
+WEIGHTS = tuple(name for name in SETTINGS if name.endswith("_weight"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from contextopt.assemblies.assemble import REQUEST_NAMES
+from contextopt.engine.settings import name_in_request
 from contextopt.engine.warnings import ContextWarning
 from contextopt.models import Role
 from dashboard.kit.permissions import TeamRequest
@@ -34,7 +34,7 @@ def _show(
 ) -> ShownWarning:
     if warning.remedy is None:
         return ShownWarning(warning)
-    name = REQUEST_NAMES.get(warning.remedy.setting, warning.remedy.setting)
+    name = name_in_request(warning.remedy.setting)
     if name in overrides:
         return ShownWarning(warning, obstacle=name)
     return ShownWarning(warning, space_slug if request.membership.allows(Role.EDITOR) else "")

@@ -2,12 +2,12 @@
 with the fewest tokens that finds as much.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from contextopt.engine.settings import ADAPTIVE, FIXED
+from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.errors import Conflict
 from contextopt.models import ContextConfig, Space
 from contextopt.spaces.configs import draft_settings
@@ -120,9 +120,9 @@ def draft_proposed(*, question_set: QuestionSet, actor: str) -> ContextConfig:
     )
 
 
-def _tried(space: Space) -> Iterator[tuple[Decimal | None, Mapping[str, Any]]]:
+def _tried(space: Space) -> Iterator[tuple[Decimal | None, Settings]]:
     """Yield each strictness with the settings to evaluate, the fixed budget first."""
     active = active_settings(space)
-    yield None, {**active, "budget_mode": FIXED}
+    yield None, active.replace(budget_mode=FIXED)
     for strictness in STRICTNESSES:
-        yield strictness, {**active, "budget_mode": ADAPTIVE, "adaptive_strictness": strictness}
+        yield strictness, active.replace(budget_mode=ADAPTIVE, adaptive_strictness=strictness)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 import structlog
 from django.db import transaction
@@ -16,14 +16,16 @@ from django.utils import timezone
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine import ContextConfig
 from contextopt.engine.evidence import Evidence, line_frame, share_shown, shows_evidence
+from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import PRODUCT_ERRORS, Conflict
 from contextopt.jobs import run_after_commit
 from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
-from contextopt.models import ContextConfig, Record, Space, Team
-from contextopt.spaces.configs import SETTINGS, check_settings, find_config, given_settings, settings_of
+from contextopt.models import Record, Space, Team
+from contextopt.spaces.configs import change_settings, find_config, given_settings
 from memory.questions.inputs import EvaluationIn
 from memory.questions.models import (
     SETTINGS_KEY_CHARS,
@@ -73,7 +75,7 @@ class Measured:
 
 
 def measure_question(
-    *, space: Space, question: Question, settings: Mapping[str, Any], context_tokens: int | None
+    *, space: Space, question: Question, settings: ContextConfig, context_tokens: int | None
 ) -> Measured:
     """Assemble the question's context under these settings, and look for the records that answer it.
 
@@ -161,23 +163,17 @@ def find_evaluation(team: Team, evaluation_id: int) -> Evaluation:
     return find_one(related.filter(pk=evaluation_id), f"evaluation {evaluation_id}")
 
 
-def active_settings(space: Space) -> dict[str, Any]:
-    return settings_of(space.configs.active().get())
+def active_settings(space: Space) -> Settings:
+    return space.configs.active().get().settings
 
 
-def settings_key(settings: Mapping[str, Any]) -> str:
+def settings_key(settings: Settings) -> str:
     """Return a text that is equal for equal settings, however their numbers are written."""
     written = {
         name: str(value.normalize()) if isinstance(value, Decimal) else value
-        for name, value in _typed(settings).items()
+        for name, value in settings.values().items()
     }
     return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:SETTINGS_KEY_CHARS]
-
-
-def _typed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert settings from JSON to the types of their fields. Old evaluations may lack newer settings."""
-    fields = {field.name: field for field in ContextConfig._meta.fields}
-    return {name: fields[name].to_python(settings[name]) for name in SETTINGS if name in settings}
 
 
 def request_evaluation(*, question_set: QuestionSet, data: EvaluationIn, actor: str) -> Evaluation:
@@ -191,11 +187,9 @@ def request_evaluation(*, question_set: QuestionSet, data: EvaluationIn, actor: 
     space = question_set.space
     config = find_config(space, data.config_version) if data.config_version else space.configs.active().get()
     changes = given_settings(data.settings) if data.settings else {}
-    settings = {**settings_of(config), **changes}
-    check_settings(settings)
     return start_evaluation(
         question_set=question_set,
-        settings=settings,
+        settings=change_settings(config.settings, changes),
         config_version=None if changes else config.version,
         context_tokens=data.context_tokens,
         actor=actor,
@@ -217,7 +211,7 @@ def request_and_begin(*, question_set: QuestionSet, data: EvaluationIn, actor: s
 def start_evaluation(
     *,
     question_set: QuestionSet,
-    settings: Mapping[str, Any],
+    settings: Settings,
     config_version: int | None,
     context_tokens: int | None = None,
     actor: str,
@@ -234,7 +228,7 @@ def start_evaluation(
     return Evaluation.objects.create(
         question_set=question_set,
         config_version=config_version,
-        settings=dict(settings),
+        settings=settings.to_stored(),
         settings_key=settings_key(settings),
         context_tokens=context_tokens,
         questions=questions,
@@ -242,7 +236,7 @@ def start_evaluation(
     )
 
 
-def begin_later(*, question_set: QuestionSet, settings: Mapping[str, Any], actor: str) -> None:
+def begin_later(*, question_set: QuestionSet, settings: Settings, actor: str) -> None:
     """Have a worker evaluate a draft.
 
     Raises:
@@ -259,7 +253,7 @@ def _next_questions(evaluation: Evaluation) -> list[Question]:
 
 
 def _ask(evaluation: Evaluation, questions: list[Question]) -> None:
-    space, settings = evaluation.question_set.space, _typed(evaluation.settings)
+    space, settings = evaluation.question_set.space, Settings.from_json(evaluation.settings)
     try:
         measured = [
             (question, measure_question(

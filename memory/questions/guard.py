@@ -1,11 +1,11 @@
 """Refuses settings that miss the recall that a question set of their space demands."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
 
+from contextopt.engine import ContextConfig
 from contextopt.engine.wording import plural
 from contextopt.errors import BelowMinimum
 from contextopt.models import Space
@@ -25,7 +25,7 @@ AT_ONCE_QUESTIONS = 150
 FRESH_FOR = timedelta(hours=1)
 
 
-def check_minimums(*, space: Space, settings: Mapping[str, Any], actor: str, **_: Any) -> bool:
+def check_minimums(*, space: Space, settings: ContextConfig, actor: str, **_: Any) -> bool:
     """Evaluate the settings on each set that demands a recall; return whether there is any.
 
     Raises:
@@ -39,7 +39,7 @@ def check_minimums(*, space: Space, settings: Mapping[str, Any], actor: str, **_
     return bool(found)
 
 
-def _find_fault(question_set: QuestionSet, settings: Mapping[str, Any], actor: str) -> str:
+def _find_fault(question_set: QuestionSet, settings: ContextConfig, actor: str) -> str:
     """Return why the set refuses the settings, or an empty text."""
     evaluation = fresh_evaluation(question_set, settings)
     if evaluation is None:
@@ -58,7 +58,7 @@ def _find_fault(question_set: QuestionSet, settings: Mapping[str, Any], actor: s
     return _compare(question_set, evaluation)
 
 
-def fresh_evaluation(question_set: QuestionSet, settings: Mapping[str, Any]) -> Evaluation | None:
+def fresh_evaluation(question_set: QuestionSet, settings: ContextConfig) -> Evaluation | None:
     """Return the last evaluation of these settings, unless questions changed or an hour passed since."""
     found = last_evaluation(question_set, settings_key(settings))
     since = max(question_set.changed_at, timezone.now() - FRESH_FOR)

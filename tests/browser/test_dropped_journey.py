@@ -116,10 +116,10 @@ def test_from_the_reason_to_a_draft(
     page.get_by_role("button", name="Save as draft config").click()
     draft = page.locator(".history li", has_text="draft")
     expect(draft).to_contain_text(f"Tried on assembly {first}")
-    assert space.configs.active().get().question_max_records == LIMIT
+    assert space.configs.active().get().settings.question_max_records == LIMIT
     draft.get_by_role("button", name="Publish").click()
     expect(page.locator(".history li", has_text="active").first).to_contain_text("Record limit for questions")
-    assert space.configs.active().get().question_max_records == 9
+    assert space.configs.active().get().settings.question_max_records == 9
 
 
 def publish_a_higher_limit(page: Page, space: Space, first: int) -> None:

@@ -187,7 +187,7 @@ def test_the_pages_of_a_space(
 
     # The budget bar follows the typing; saving makes a version.
     page.goto("/spaces/support/settings/")
-    page.get_by_label("Context", exact=True).fill("500")
+    page.get_by_label("Context tokens", exact=True).fill("500")
     words = "3,300 tokens: System 800, Context 500 of 500, History 1,000, Response 1,000"
     expect(page.locator("#budget svg.allocation")).to_have_attribute("aria-label", words)
     page.get_by_label("30 days").check()
@@ -195,7 +195,7 @@ def test_the_pages_of_a_space(
     expect(page.locator("#version-2 .tag.kept")).to_have_text("active")
     check_accessibility(page)
     config = Space.objects.get().configs.active().get()
-    assert (config.context_tokens, config.window_days) == (500, 30)
+    assert (config.settings.context_tokens, config.settings.window_days) == (500, 30)
 
 
 def test_settings_help_and_theme(

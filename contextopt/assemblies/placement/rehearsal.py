@@ -193,7 +193,7 @@ def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None) 
         for row in script.records
         if row.date is not None
     }
-    tokenizer = get_tokenizer(load_space(space.team_id, space.slug).settings["encoding"])
+    tokenizer = get_tokenizer(load_space(space.team_id, space.slug).settings.encoding)
     turns = tuple(
         _load_turn(space, script, question, tokenizer, context_tokens) for question in script.questions
     )

@@ -23,7 +23,7 @@ from contextopt.engine.values import DateRange
 from contextopt.errors import Conflict, ServiceUnavailable
 from contextopt.search.hybrid import PreparedQuery, Target, look_up, prepare_query, rate
 from contextopt.search.registry import SearchFilters
-from contextopt.spaces.configs import SETTINGS, find_config, given_settings
+from contextopt.spaces.configs import find_config, given_settings
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import SEARCHABLE
 from contextopt.spaces.versions import RecordVersion, read_changed
@@ -57,8 +57,7 @@ def _config_of(material: Material, version: int) -> ContextConfig:
         request = AssemblyIn.model_validate({**material.request, "space": space.slug})
     except ValidationError as error:
         raise Conflict("An older version logged the request, and this one does not accept it.") from error
-    settings = {name: getattr(stored, name) for name in SETTINGS}
-    under_version = replace(load_space(space.team_id, space.slug), settings=settings)
+    under_version = replace(load_space(space.team_id, space.slug), settings=stored.settings)
     return resolve_config(under_version, request)[0]
 
 

@@ -1,6 +1,7 @@
 """`manage.py assemble SPACE`"""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -8,10 +9,11 @@ from django.core.management.base import CommandParser
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.settings import SEARCH_STAGE
+from contextopt.engine.declarations import Setting
+from contextopt.engine.settings import REQUESTED, SEARCH_STAGE
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, parse_input, space_of, team_of
+from contextopt.management.base import ACTOR, DONE, option_name, parse_input, space_of, team_of
 from contextopt.management.documents import AnsweringCommand
 from contextopt.management.ledgertext import describe_result
 from contextopt.management.upkeep import make_searchable
@@ -20,25 +22,31 @@ from contextopt.spaces.records import SEARCHABLE, tokenizer_of
 
 OPTIONS = (
     ("--query", "TEXT", "the question to rank by (stage 5)"),
-    ("--notes-chars", "N|all", "maximum characters of notes per record in stage 5"),
-    ("--window-days", "N|all", "date window in days before --as-of"),
-    ("--max-records", "N|all", "maximum number of records"),
-    ("--context-tokens", "N", "maximum tokens for the space and its records"),
     ("--system-tokens", "N", "tokens of the system prompt"),
     ("--history-tokens", "N", "tokens of the conversation so far"),
-    ("--response-tokens", "N", "tokens reserved for the response, at least 1000"),
-    ("--total-tokens", "N", "tokens of the whole prompt including the response"),
     ("--as-of", "MOMENT", "assemble as of this date or date-time"),
-    ("--encoding", "NAME", "the tokenizer (default: the space's setting, initially cl100k_base)"),
-    ("--budget-mode", "fixed|adaptive", "fill the budget, or stop at what is not worth its tokens"),
     ("--model", "NAME", "the model that the prompt is for"),
     ("--window-share", "SHARE", "limit the context to a share of the model's window, 0 to 1"),
     ("--placement", "system|tail|append|auto", "where the context goes in a conversation's prompt"),
     ("--conversation", "ID", "the conversation that the prompt belongs to"),
     ("--in-sight", "ID,ID", "the assemblies whose blocks the conversation still holds (append, auto)"),
     ("--carried-tokens", "N", "bound on what stays in sight (default: 4 × the context's)"),
-    ("--record-order", "score|stable", "order of the records in the text"),
 )
+
+
+def _option_of(name: str, setting: Setting) -> tuple[str, str, str]:
+    """Return the option that overrides the setting: its name, its value and its help."""
+    if setting.kind is str:
+        value = "|".join(setting.choices or ["NAME"])
+    elif setting.kind is Decimal:
+        value = "NUMBER"
+    else:
+        value = "N|all" if setting.is_all else "N"
+    about = (setting.request_about or setting.about).removesuffix(".")
+    return option_name(name, {}), value, f"{about[0].lower()}{about[1:]}"
+
+
+SETTING_OPTIONS = tuple(_option_of(name, setting) for name, setting in REQUESTED.items())
 
 
 class Command(AnsweringCommand):
@@ -56,7 +64,7 @@ class Command(AnsweringCommand):
             help="2 no records, 3 the last 10, 4 scored and budgeted, 5 by a question "
             "(default: 5 with --query, else 4)",
         )  # fmt: skip
-        for name, metavar, text in OPTIONS:
+        for name, metavar, text in (*OPTIONS, *SETTING_OPTIONS):
             parser.add_argument(name, metavar=metavar, help=text)
         parser.add_argument("--no-log", action="store_true", help="preview only, don't log the assembly")
         parser.add_argument(
@@ -69,14 +77,15 @@ class Command(AnsweringCommand):
         asked = {"space": options["space"]}
         if options["stage"] is not None:
             asked["stage"] = options["stage"]
-        for name, _, _ in OPTIONS:
+        for name, _, _ in (*OPTIONS, *SETTING_OPTIONS):
             field = name.removeprefix("--").replace("-", "_")
             if options[field] is not None:
                 asked[field] = options[field].split(",") if field == "in_sight" else options[field]
         request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
         space = space_of(team, request.space)
         # Loading the tokenizer's data takes longer than an assembly, so load it before time is measured.
-        (get_tokenizer(request.encoding) if request.encoding else tokenizer_of(space)).count("ready")
+        encoding = request.overrides.get("encoding")
+        (get_tokenizer(encoding) if encoding else tokenizer_of(space)).count("ready")
         if options["queries"] is not None:
             return self.answer_lines(
                 options["queries"],

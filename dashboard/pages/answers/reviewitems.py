@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from typing import Any
 
 from django.db.models.functions import Length
 from django.http import HttpRequest
@@ -11,8 +11,10 @@ from django.http import HttpRequest
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.rendering import EXCERPT_CHARS
 from contextopt.engine.settings import SEARCH_STAGE
+from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.engine.wording import plural
 from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record, Team
+from contextopt.spaces.configs import parse_settings
 from contextopt.sql import fetch_rows
 from dashboard.kit.formats import whole
 from dashboard.kit.inspector import LedgerRow, find_titles, read_ledger
@@ -141,7 +143,7 @@ RECORD_ADVICE = {
 class Case:
     """The contexts of one config that got one verdict, what they left out, and the config's settings.
 
-    `asked` counts those with a question. A setting of None means "all".
+    `asked` counts those with a question.
     """
 
     space: str
@@ -152,14 +154,7 @@ class Case:
     outside_window: int
     over_limit: int
     over_budget: int
-    window_days: int | None
-    max_records: int | None
-    context_tokens: int
-    recency_weight: Decimal
-    question_window_days: int | None
-    question_max_records: int | None
-    question_notes_chars: int | None
-    question_record_tokens: int | None
+    settings: Settings
 
     @property
     def is_asked(self) -> bool:
@@ -168,11 +163,11 @@ class Case:
 
     @property
     def window(self) -> int | None:
-        return self.question_window_days if self.is_asked else self.window_days
+        return self.settings.question_window_days if self.is_asked else self.settings.window_days
 
     @property
     def limit(self) -> int | None:
-        return self.question_max_records if self.is_asked else self.max_records
+        return self.settings.question_max_records if self.is_asked else self.settings.max_records
 
 
 _CASES = f"""
@@ -181,8 +176,7 @@ SELECT p.slug AS space, c.version, s.verdict, count(*) AS contexts,
        count(*) FILTER (WHERE a.outside_window > 0) AS outside_window,
        count(*) FILTER (WHERE a.over_record_limit > 0) AS over_limit,
        count(*) FILTER (WHERE a.over_budget > 0) AS over_budget,
-       c.window_days, c.max_records, c.context_tokens, c.recency_weight, c.question_window_days,
-       c.question_max_records, c.question_notes_chars, c.question_record_tokens
+       c.settings
   FROM memory_reviewslot s
   JOIN memory_reviewitem i ON i.id = s.item_id
   JOIN contextopt_assembly a ON a.id = i.assembly_id
@@ -204,13 +198,18 @@ class Suggestion:
     others: str
 
 
+def _read_case(*, settings: str, **columns: Any) -> Case:
+    return Case(**columns, settings=parse_settings(settings))
+
+
 def suggest_settings(team: Team, groups: Iterable[VerdictGroup]) -> list[Suggestion]:
     """Return the changes of settings that verdicts suggest, in one query.
 
     Groups without a problem are left out.
     """
     found = {
-        (case.space, case.version, case.verdict): case for case in fetch_rows(Case, _CASES, {"team": team.pk})
+        (case.space, case.version, case.verdict): case
+        for case in fetch_rows(_read_case, _CASES, {"team": team.pk})
     }
     return [
         _suggestion(group, advise(case) if case else READ_NOTES)
@@ -241,9 +240,9 @@ def advise(case: Case) -> str:
             return _advise_cut(case)
         case Verdict.CONTEXT_WRONG:
             # A question ranks by its own weights.
-            if case.is_asked or case.recency_weight >= WEIGHT_MAX:
+            if case.is_asked or case.settings.recency_weight >= WEIGHT_MAX:
                 return "Correct or delete the records that the verdicts name."
-            weight = f"{case.recency_weight.normalize():f}"
+            weight = f"{case.settings.recency_weight.normalize():f}"
             return f"Raise the recency weight ({weight}), or correct the records that the verdicts name."
         case Verdict.MODEL:
             return "The context was right. Check the model or its instructions."
@@ -267,7 +266,7 @@ def _left_out(case: Case) -> Iterator[str]:
     reasons = (
         (case.outside_window, case.window, "Widen the date window", "days", "outside it"),
         (case.over_limit, case.limit, "Raise the record limit", "records", "over it"),
-        (case.over_budget, case.context_tokens, "Raise the context budget", "tokens", "over it"),
+        (case.over_budget, case.settings.context_tokens, "Raise the context budget", "tokens", "over it"),
     )
     for count, setting, change, unit, where in reasons:
         if count and setting is not None:
@@ -276,11 +275,12 @@ def _left_out(case: Case) -> Iterator[str]:
 
 
 def _advise_cut(case: Case) -> str:
-    options = [f"raise the context budget ({whole(case.context_tokens)} tokens)"] if case.over_budget else []
-    if case.is_asked and case.question_notes_chars is not None:
-        options.append(f"raise the notes limit ({whole(case.question_notes_chars)} characters)")
-    if case.is_asked and case.question_record_tokens is not None:
-        options.append(f"raise the record size ({whole(case.question_record_tokens)} tokens)")
+    own = case.settings
+    options = [f"raise the context budget ({whole(own.context_tokens)} tokens)"] if case.over_budget else []
+    if case.is_asked and own.question_notes_chars is not None:
+        options.append(f"raise the notes limit ({whole(own.question_notes_chars)} characters)")
+    if case.is_asked and own.question_record_tokens is not None:
+        options.append(f"raise the record size ({whole(own.question_record_tokens)} tokens)")
     if not options:
         return "Put the main point first in the records that the verdicts name, or split them."
     words = " or ".join(options)

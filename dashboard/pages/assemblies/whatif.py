@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -24,10 +23,10 @@ from contextopt.assemblies.replay.replay import (
     replayed_sizes,
 )
 from contextopt.assemblies.verify import read_config
-from contextopt.errors import PRODUCT_ERRORS
+from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.models import Assembly, ContextConfig, Role
-from contextopt.spaces.configs import SETTINGS, draft_settings, find_config, given_settings
+from contextopt.spaces.configs import draft_settings, find_config, given_settings, publish_settings
 from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
 from dashboard.kit.formats import reason_words
 from dashboard.kit.inspector import Titled, find_titles, title_of, weights_of
@@ -35,6 +34,7 @@ from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
 from dashboard.pages.assemblies.comparison import align
 from dashboard.pages.assemblies.whatifforms import WhatIfForm
+from dashboard.pages.spaces.configs import announce_published
 
 TEMPLATE = "dashboard/what_if.html"
 VERSIONS_OFFERED = 30
@@ -172,11 +172,12 @@ def _moved(
 
 @require_POST
 @team_page
-def what_if_draft(request: TeamRequest, assembly_id: int) -> HttpResponse:
-    """Save the settings being tried as a draft of the space's settings."""
+def what_if_save(request: TeamRequest, assembly_id: int) -> HttpResponse:
+    """Save the settings being tried as a draft of the space's settings, or publish them."""
     found = _get_context(request, assembly_id)
     require_role(request, Role.EDITOR)
-    assert found.space is not None
+    space = found.space
+    assert space is not None
     with as_404():
         tried = Tried.of(found, request.POST)
         base = _base(tried)
@@ -184,19 +185,24 @@ def what_if_draft(request: TeamRequest, assembly_id: int) -> HttpResponse:
     if not tried.form.is_bound or not tried.form.is_valid() or not tried.form.changed_data:
         messages.info(request, "Nothing was changed, so there is nothing to save.")
         return redirect(back)
-    settings = {name: getattr(base, name) for name in SETTINGS} | given_settings(tried.form.value)
+    settings = base.settings.values() | given_settings(tried.form.value)
     note = f"Tried on assembly {assembly_id}, based on v{base.version}."
+    before, publishes = space.configs.active().get().version, request.POST.get("action") == "publish"
+    save = publish_settings if publishes else draft_settings
     try:
-        draft = draft_settings(space=found.space, created_by=request.actor, note=note, **settings)
-    except ValidationError as error:
-        messages.error(request, f"Not saved: {'; '.join(error.messages)}")
+        config = save(space=space, created_by=request.actor, note=note, **settings)
+    except (InvalidInput, Conflict) as error:
+        messages.error(request, f"Not {'published' if publishes else 'saved'}: {error}")
         return redirect(back)
-    messages.success(request, f"Version {draft.version} is saved as a draft. Publish it to use it.")
-    return redirect(f"{reverse('dashboard:space_settings', args=[found.space.slug])}#version-{draft.version}")
+    if publishes:
+        announce_published(request, space, config.version, before=before)
+    else:
+        messages.success(request, f"Version {config.version} is saved as a draft. Publish it to use it.")
+    return redirect(f"{reverse('dashboard:space_settings', args=[space.slug])}#version-{config.version}")
 
 
 def _base(tried: Tried) -> ContextConfig:
-    """Return the version whose other settings a draft takes over.
+    """Return the version whose other settings the next one takes over.
 
     Raises:
         NotFound: the space has no such version.

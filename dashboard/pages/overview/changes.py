@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.text import Truncator
 
 from contextopt.assemblies.models import DEMO_ACTOR
+from contextopt.engine.settings import SETTINGS
 from contextopt.models import AuditEvent, Space, Team
-from contextopt.spaces.configs import SETTINGS
 from dashboard.kit.formats import setting_label, setting_words
 from dashboard.kit.periods import Period
 from dashboard.rollups.coverage import FigureFilter

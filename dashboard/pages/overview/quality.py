@@ -9,7 +9,6 @@ from django.db import connection
 from django.db.models import Q
 
 from contextopt.models import AuditEvent, ContextConfig
-from contextopt.spaces.configs import settings_of
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.changes import ACTIVATED, PUBLISHED
 from dashboard.pages.overview.figures import array_text
@@ -224,7 +223,7 @@ def _newest(sets: int, active: Sequence[ContextConfig], moment: datetime) -> Rec
     of_settings = Q(
         *(
             Q(question_set__space=config.space_id)
-            & (Q(config_version=config.version) | Q(settings_key=settings_key(settings_of(config))))
+            & (Q(config_version=config.version) | Q(settings_key=settings_key(config.settings)))
             for config in active
         ),
         _connector=Q.OR,

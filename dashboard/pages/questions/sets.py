@@ -14,7 +14,6 @@ from django.utils.text import Truncator
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.models import Record, Role
-from contextopt.spaces.configs import settings_of
 from contextopt.spaces.importing import ImportReport, read_file
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import newest_page, render_page
@@ -125,7 +124,7 @@ def _render_set(
 ) -> HttpResponse:
     evaluations = list(found.evaluations.newest_first()[:EVALUATIONS_SHOWN])
     active = found.space.configs.active().get()
-    key = settings_key(settings_of(active))
+    key = settings_key(active.settings)
     last = last_evaluation(found, key)
     running = next((each for each in evaluations if each.is_running and each.settings_key == key), None)
     shown = _named(evaluations, request.GET.get("evaluation", "")) or last or _newest(evaluations)

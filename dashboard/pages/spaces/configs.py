@@ -1,6 +1,7 @@
 """The settings of a space's context, version by version."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -13,14 +14,14 @@ from pydantic import ValidationError
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import field_problems, read_digits
 from contextopt.models import ContextConfig, Role, Space
-from contextopt.spaces.configs import SETTINGS, activate_config, find_config, given_settings, publish_config
+from contextopt.spaces.configs import activate_config, find_config, given_settings, publish_config
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
 from dashboard.pages.spaces.configviews import budget_bar, compare_versions
-from dashboard.pages.spaces.effects import read_effects
+from dashboard.pages.spaces.effects import last_context, read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
 from dashboard.pages.spaces.proofs import (
     Proofs,
@@ -44,28 +45,50 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
         return _render(request, space, ConfigForm(initial=ConfigForm.initial_of(active)))
     require_role(request, Role.EDITOR)
     form = ConfigForm(request.POST, initial=ConfigForm.initial_of(active))
-    has_changed = bool(set(form.changed_data) & set(SETTINGS))
-    if form.is_overtaken and has_changed:
+    if form.is_overtaken and form.changed_settings:
         form.add_error(None, _overtaken(active, form))
         return _render(request, space, form, status=409)
     if not form.is_valid():
         return _render(request, space, form, status=422)
-    if not has_changed:
+    if not form.changed_settings:
         messages.info(request, "Nothing was changed.")
         return redirect("dashboard:space_settings", slug)
+    is_draft = request.POST.get("action") == "draft"
     with form.refusals():
-        config = publish_config(space=space, data=form.value, created_by=request.actor)
+        data = form.value.model_copy(update={"draft": is_draft})
+        config = publish_config(space=space, data=data, created_by=request.actor)
+        if is_draft:
+            messages.success(request, f"Version {config.version} is saved as a draft. Publish it to use it.")
+            return redirect(f"{request.path}#version-{config.version}")
         announce_published(request, space, config.version, before=active.version)
         return redirect("dashboard:space_settings", slug)
     return _render(request, space, form, status=422)
 
 
 def _overtaken(active: ContextConfig, form: ConfigForm) -> str:
-    labels = ", ".join(str(form[name].label) for name in form.changed_data if name in SETTINGS)
+    labels = ", ".join(str(form[name].label) for name in form.changed_settings)
     return (
         f"Version {active.version} was published in the meantime. Publish again to replace it. "
         f"It differs from this form in: {labels}."
     )
+
+
+@require_POST
+@team_page
+def settings_try(request: TeamRequest, slug: str) -> HttpResponse:
+    """Open What if with the settings being typed, on the last request in whose stage one of them decides."""
+    space = get_space(request, slug)
+    active = space.configs.active().get()
+    form = ConfigForm(request.POST, initial=ConfigForm.initial_of(active))
+    if not form.is_valid():
+        return _render(request, space, form, status=422)
+    tried = last_context(space, form.changed_settings)
+    if tried is None:
+        form.add_error(None, "This space has no requests yet, so there is nothing to try these settings on.")
+        return _render(request, space, form, status=422)
+    values = {name: form[name].value() for name in form.changed_settings}
+    what_if = reverse("dashboard:assembly_what_if", args=[tried])
+    return redirect(f"{what_if}?{urlencode({'config': active.version, **values})}")
 
 
 @require_GET

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from contextopt.engine.settings import SETTINGS
 from contextopt.models import ContextConfig
-from contextopt.spaces.configs import SETTINGS
 from dashboard.kit.charts.shapes import Bar, allocation_bar
 
 
@@ -39,9 +39,9 @@ def changes_between(older: ContextConfig | None, newer: ContextConfig) -> tuple[
     if older is None:
         return ()
     return tuple(
-        SettingChange(name, getattr(older, name), getattr(newer, name))
+        SettingChange(name, before, after)
         for name in SETTINGS
-        if getattr(older, name) != getattr(newer, name)
+        if (before := getattr(older.settings, name)) != (after := getattr(newer.settings, name))
     )
 
 

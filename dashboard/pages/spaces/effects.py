@@ -1,6 +1,6 @@
 """The effect that a draft of the settings would have on the last requests of a space."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -10,8 +10,10 @@ from pydantic import ValidationError
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine import ContextConfig
+from contextopt.engine.settings import SETTINGS, STAGES
 from contextopt.errors import PRODUCT_ERRORS
-from contextopt.models import Assembly, Space
+from contextopt.models import Assembly, Kind, Space
 
 REQUESTS_TRIED = 6
 REQUESTS_READ = 60
@@ -61,8 +63,17 @@ class Effects:
         return sum(row.records_after for row in self.rows if not row.refused)
 
 
-def read_effects(space: Space, settings: Mapping[str, Any], actor: str) -> Effects:
+def last_context(space: Space, settings: Collection[str]) -> int | None:
+    """Return the space's last logged context, if possible one in whose stage one of the settings decides."""
+    newest = Assembly.objects.filter(space=space, kind=Kind.SPACE, payload__purged_at=None).newest_first()
+    stages = [each for each in STAGES if any(SETTINGS[name].decides_in(each) for name in settings)]
+    ids = newest.values_list("pk", flat=True)
+    return ids.filter(stage__in=stages).first() or ids.first()
+
+
+def read_effects(space: Space, changes: Mapping[str, Any], actor: str) -> Effects:
     """Assemble the newest different requests of the space twice; stop after two seconds."""
+    settings = space.configs.active().get().settings.replace(**changes)
     ends = monotonic() + SECONDS
     rows: list[Effect] = []
     for assembly_id, request in _last_requests(space):
@@ -74,7 +85,7 @@ def read_effects(space: Space, settings: Mapping[str, Any], actor: str) -> Effec
 
 def _last_requests(space: Space) -> Iterator[tuple[int, AssemblyIn]]:
     """Yield requests of contexts, newest first: each question once, and one request without a question."""
-    newest = Assembly.objects.filter(space=space, kind="space", payload__purged_at=None).newest_first()
+    newest = Assembly.objects.filter(space=space, kind=Kind.SPACE, payload__purged_at=None).newest_first()
     seen = set()
     for assembly_id, stored in newest.values_list("pk", "payload__request")[:REQUESTS_READ]:
         try:
@@ -88,11 +99,9 @@ def _last_requests(space: Space) -> Iterator[tuple[int, AssemblyIn]]:
             yield assembly_id, request
 
 
-def _try(
-    space: Space, assembly_id: int, request: AssemblyIn, settings: Mapping[str, Any], actor: str
-) -> Effect:
+def _try(space: Space, assembly_id: int, request: AssemblyIn, settings: ContextConfig, actor: str) -> Effect:
     try:
-        before = _preview(space, request, {}, actor)
+        before = _preview(space, request, None, actor)
         after = _preview(space, request, settings, actor)
     except PRODUCT_ERRORS as error:
         return Effect(assembly_id, request.query or "", 0, 0, 0, 0, refused=str(error))
@@ -106,5 +115,5 @@ def _try(
     )
 
 
-def _preview(space: Space, request: AssemblyIn, settings: Mapping[str, Any], actor: str) -> AssemblyResult:
+def _preview(space: Space, request: AssemblyIn, settings: ContextConfig | None, actor: str) -> AssemblyResult:
     return assemble_space(team_id=space.team_id, request=request, actor=actor, store=False, settings=settings)

@@ -5,34 +5,16 @@ from typing import Any
 
 from django import forms
 
-from contextopt.engine.settings import (
-    MAX_NOTES_CHARS,
-    MAX_PART_TOKENS,
-    MAX_RECORD_LIMIT,
-    MAX_STRICTNESS,
-    MAX_TOTAL_TOKENS,
-    MAX_WINDOW_DAYS,
-    MIN_RECORD_TOKENS,
-    MIN_RESPONSE_TOKENS,
-)
-from contextopt.engine.text.tokens import known_encodings
+from contextopt.engine.settings import SETTINGS, Section
 from contextopt.inputs import Input
 from contextopt.models import ContextConfig, Record, Space
-from contextopt.spaces.configs import (
-    ALL_ALLOWED,
-    BUDGET_MODE_CHOICES,
-    RECORD_ORDER_CHOICES,
-    SETTINGS,
-    WINDOW_CHOICES,
-)
+from contextopt.spaces.forms import read_settings, setting_fields, shown_settings
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField, PickedMomentField
 
 UPLOAD_MAX_BYTES = 5 * 2**20
 UPLOAD_MAX_LINES = 200_000
-# The API and the forms use this value for a setting without a limit.
-ALL = "all"
 
 
 class SpaceForm(InputForm[SpaceIn]):
@@ -99,99 +81,36 @@ class RecordEditForm(RecordFields[RecordPatch]):
         return {name: value for name, value in changed.items() if name != "date" or value is not None}
 
 
-def _limit(label: str, most: int) -> forms.IntegerField:
-    return forms.IntegerField(
-        label=label, required=False, min_value=1, max_value=most, help_text="Leave blank for all."
-    )
-
-
 class ConfigForm(InputForm[ConfigIn]):
+    """The settings of a space, and a note for the history."""
+
     input_type = ConfigIn
-    window_days = forms.TypedChoiceField(
-        label="Date window",
-        choices=[(days or ALL, label) for days, label in WINDOW_CHOICES],
-        coerce=lambda value: value if value == ALL else int(value),
-        widget=forms.RadioSelect,
-    )
-    max_records = forms.IntegerField(
-        label="Record limit",
-        required=False,
-        min_value=1,
-        max_value=MAX_RECORD_LIMIT,
-        help_text="For requests without a question. Leave blank for all.",
-    )
-    recency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
-    frequency_weight = forms.DecimalField(min_value=0, max_value=10, decimal_places=3)
-    system_tokens = forms.IntegerField(label="System", min_value=0, max_value=MAX_PART_TOKENS)
-    context_tokens = forms.IntegerField(label="Context", min_value=0, max_value=MAX_PART_TOKENS)
-    history_tokens = forms.IntegerField(label="History", min_value=0, max_value=MAX_PART_TOKENS)
-    response_tokens = forms.IntegerField(
-        label="Response (minimum)", min_value=MIN_RESPONSE_TOKENS, max_value=MAX_PART_TOKENS
-    )
-    stage3_context_tokens = forms.IntegerField(
-        label="Context in stage 3", min_value=0, max_value=MAX_PART_TOKENS
-    )
-    total_tokens = forms.IntegerField(
-        label="Total",
-        required=False,
-        min_value=MIN_RESPONSE_TOKENS,
-        max_value=MAX_TOTAL_TOKENS,
-        help_text="Leave blank for the sum of the four.",
-    )
-    semantic_weight = forms.DecimalField(
-        label="Meaning", min_value=0, max_value=10, decimal_places=3, help_text="Similarity to the question."
-    )
-    lexical_weight = forms.DecimalField(
-        label="Words",
-        min_value=0,
-        max_value=10,
-        decimal_places=3,
-        help_text="Words it shares with the question.",
-    )
-    neighbour_share = forms.DecimalField(
-        label="Neighbours", min_value=0, max_value=1, decimal_places=3,
-        help_text="How much the messages around a record count.",
-    )  # fmt: skip
-    date_weight = forms.DecimalField(
-        label="Date", min_value=0, max_value=10, decimal_places=3,
-        help_text="For records from the days that the question names.",
-    )  # fmt: skip
-    who_weight = forms.DecimalField(
-        label="Person", min_value=0, max_value=10, decimal_places=3,
-        help_text="For records by the one person that the question names.",
-    )  # fmt: skip
-    question_window_days = _limit("Date window for questions (days)", MAX_WINDOW_DAYS)
-    question_max_records = _limit("Record limit for questions", MAX_RECORD_LIMIT)
-    question_notes_chars = _limit("Notes limit (characters)", MAX_NOTES_CHARS)
-    question_record_tokens = forms.IntegerField(
-        label="Record size (tokens)", required=False, min_value=MIN_RECORD_TOKENS, max_value=MAX_PART_TOKENS,
-        help_text="Longer records are cut to their best passages. Leave blank to allow each record up to a "
-        "quarter of the context.",
-    )  # fmt: skip
-    encoding = forms.ChoiceField(choices=[(name, name) for name in known_encodings()])
-    budget_mode = forms.ChoiceField(
-        label="Budget",
-        choices=[(mode, mode.capitalize()) for mode, _ in BUDGET_MODE_CHOICES],
-        help_text="Adaptive sends only records that are worth their tokens.",
-    )
-    adaptive_strictness = forms.DecimalField(
-        label="Strictness", min_value=-MAX_STRICTNESS, max_value=MAX_STRICTNESS, decimal_places=3,
-        help_text="For adaptive budgets. Higher values keep fewer records, lower values more. "
-        "The default is 0.",
-    )  # fmt: skip
-    record_order = forms.ChoiceField(choices=RECORD_ORDER_CHOICES)
     note = forms.CharField(
         required=False, max_length=200, help_text="Reason for the change, shown in the history."
     )
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields = {**setting_fields(), **self.fields}
+
     @classmethod
     def initial_of(cls, config: ContextConfig) -> dict[str, Any]:
-        values = {name: getattr(config, name) for name in SETTINGS}
-        return {**values, "window_days": values["window_days"] or ALL}
+        return shown_settings(config.settings)
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        empty = {name: ALL for name in ALL_ALLOWED if cleaned[name] is None}
-        return {**cleaned, **empty}
+        return read_settings(cleaned)
+
+    @property
+    def changed_settings(self) -> list[str]:
+        return [name for name in self.changed_data if name in SETTINGS]
+
+    @property
+    def sections(self) -> dict[str, list[forms.BoundField]]:
+        """The fields below each heading, by the heading's name."""
+        found: dict[str, list[forms.BoundField]] = {section.name.lower(): [] for section in Section}
+        for name, setting in SETTINGS.items():
+            found[Section(setting.section).name.lower()].append(self[name])
+        return found
 
 
 class UploadForm(forms.Form):

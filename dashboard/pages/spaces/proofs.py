@@ -8,11 +8,12 @@ from typing import Any
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import RowNumber
 
+from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.models import ContextConfig, Space
-from contextopt.spaces.configs import settings_of
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.evaluations import (
     EVALUATIONS,
+    active_settings,
     newest_of,
     reaches,
     settings_key,
@@ -73,7 +74,7 @@ class Proofs:
 
 def read_proofs(space: Space, key: str = "", version: int | None = None) -> Proofs:
     """Return the last evaluations of the active settings and of those that the key names."""
-    active = settings_key(settings_of(space.configs.active().get()))
+    active = settings_key(active_settings(space))
     sets = _sets(space)
     rows = Evaluation.objects.filter(question_set__in=sets)
     before = rows.done().of_settings(active).newest_by_set()
@@ -121,27 +122,27 @@ def _first_lost(results: QuerySet[EvaluatedQuestion]) -> Mapping[int, list[Quest
 
 
 def read_version_proofs(space: Space, config: ContextConfig) -> Proofs:
-    return read_proofs(space, settings_key(settings_of(config)), config.version)
+    return read_proofs(space, settings_key(config.settings), config.version)
 
 
 def begin_proofs(space: Space, changes: Mapping[str, Any], actor: str) -> Proofs:
     """Evaluate the active settings with these changes, and as they are, on each set."""
-    settings = {**settings_of(space.configs.active().get()), **changes}
+    settings = active_settings(space).replace(**changes)
     _begin(space, settings, None, actor)
     return read_proofs(space, settings_key(settings))
 
 
 def begin_version_proofs(space: Space, config: ContextConfig, actor: str) -> Proofs:
     """Evaluate a stored version and the active one on each set."""
-    _begin(space, settings_of(config), config.version, actor)
+    _begin(space, config.settings, config.version, actor)
     return read_version_proofs(space, config)
 
 
-def _begin(space: Space, settings: Mapping[str, Any], version: int | None, actor: str) -> None:
+def _begin(space: Space, settings: Settings, version: int | None, actor: str) -> None:
     """Evaluate the active settings and these on each set that has no fresh evaluation of them."""
     active = space.configs.active().get()
     for each in _sets(space):
-        for wanted, number in ((settings_of(active), active.version), (settings, version)):
+        for wanted, number in ((active.settings, active.version), (settings, version)):
             key = settings_key(wanted)
             newest = newest_of(each, [key]).get(key)
             is_running = newest is not None and newest.is_running

@@ -16,7 +16,7 @@ from contextopt.spaces.importing import ImportReport, import_rows, read_file
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED
-from dashboard.kit.inspector import WEIGHTS, find_titles, read_ledger, split_text
+from dashboard.kit.inspector import find_titles, read_ledger, split_text
 from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
@@ -117,7 +117,7 @@ def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str,
 def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[str, Any]:
     """Return the records to send, best first, with the parts of their scores."""
     kept = [entry for entry in result.entries if entry["kept"]]
-    weights = found.configs.active().values(*WEIGHTS).get()
+    weights = found.configs.active().get().settings.to_stored()
     return {
         "whys": read_ledger(kept, (), weights, find_titles(kept, request.team.pk)),
         "parts": part_legend(kept[0]["parts"] if kept else ()),

@@ -21,7 +21,7 @@ from contextopt.management.base import (
 )
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space
-from contextopt.spaces.configs import find_config, settings_of
+from contextopt.spaces.configs import find_config
 from contextopt.spaces.records import SEARCHABLE
 from memory.models import Evaluation, EvaluationState
 from memory.questions.evaluations import EVALUATIONS, reaches, start_evaluation
@@ -66,7 +66,7 @@ class Command(ReportingCommand):
         make_searchable(self.stderr, SEARCHABLE, space.pk)
         evaluation = self.evaluation = start_evaluation(
             question_set=question_set,
-            settings=settings_of(config),
+            settings=config.settings,
             config_version=config.version,
             context_tokens=asked.context_tokens,
             actor=ACTOR,

@@ -30,7 +30,7 @@ from contextopt.models import (
     Team,
     User,
 )
-from contextopt.spaces.configs import settings_of
+from contextopt.spaces.forms import shown_settings
 from dashboard.models import ModelPrice, SavedView
 from memory.models import HalfLife, MemoryPolicy
 from tests import factories
@@ -54,7 +54,11 @@ def of_team(**values: Any) -> Callable[[Space], Values]:
 
 
 def given_settings(space: Space) -> Values:
-    return {name: value for name, value in settings_of(space.configs.get()).items() if value is not None}
+    return {
+        name: value
+        for name, value in shown_settings(space.configs.get().settings).items()
+        if value is not None
+    }
 
 
 NO_MEMBERS = {"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}

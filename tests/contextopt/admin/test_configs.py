@@ -3,6 +3,7 @@
 import pytest
 
 from contextopt.models import ContextConfig
+from contextopt.spaces.forms import shown_settings
 from memory.questions.sets import set_minimum
 from tests.adminpages import page
 from tests.memory.questions.conftest import make_questions, make_talk
@@ -10,15 +11,13 @@ from tests.memory.questions.conftest import make_questions, make_talk
 
 class TestConfig:
     def form(self, space, **overrides):
-        config = space.configs.active().get()
-        names = ContextConfig._meta.get_fields()
-        data = {field.name: getattr(config, field.name, "") for field in names if field.concrete}
-        return {**{k: "" if v is None else v for k, v in data.items()}, "space": space.pk, **overrides}
+        data = shown_settings(space.configs.active().get().settings) | {"note": "", "space": space.pk}
+        return {name: "" if value is None else value for name, value in data.items()} | overrides
 
     def test_add_publishes_the_next_version(self, root, space):
         root.post(page(ContextConfig, "add"), self.form(space, max_records=7, note="fewer"))
         config = space.configs.active().get()
-        assert (config.version, config.max_records, config.created_by) == (2, 7, "user:root")
+        assert (config.version, config.settings.max_records, config.created_by) == (2, 7, "user:root")
 
     def test_form_begins_with_the_active_settings(self, root, space):
         ContextConfig.objects.publish(space=space, created_by="test", max_records=17)

@@ -12,7 +12,6 @@ from config.urls import api as ninja_api
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standingdocuments import attach_document
 from contextopt.models import Assembly, Space, Team
-from contextopt.spaces.configs import settings_of
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
 from memory.questions.evaluations import start_evaluation
@@ -243,7 +242,7 @@ def make_question_places(space: Space) -> dict[str, object]:
     found = create_set(space=space, name="Facts", actor="test")
     data = QuestionIn(query="Why is the queue stuck?", record_ids=[record.pk])
     question = add_question(question_set=found, data=data, actor="test")
-    settings = settings_of(space.configs.get())
+    settings = space.configs.get().settings
     evaluation = start_evaluation(question_set=found, settings=settings, config_version=1, actor="test")
     item = make_review(space, query="Why is the queue stuck?")
     verdict = VerdictIn(verdict="context_missing", record_ids=[record.pk])

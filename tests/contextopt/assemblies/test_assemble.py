@@ -192,7 +192,7 @@ def test_log_rows_never_change(space: Space) -> None:
     with pytest.raises(IntegrityError, match="never change"), transaction.atomic():
         Assembly.objects.filter(pk=result.id).update(tokens_after=0)
     with pytest.raises(IntegrityError, match="never change"), transaction.atomic():
-        ContextConfig.objects.filter(space=space).update(max_records=5)
+        ContextConfig.objects.filter(space=space).update(settings={})
     ContextConfig.objects.filter(space=space).update(is_active=False)
 
 

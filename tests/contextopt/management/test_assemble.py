@@ -16,6 +16,8 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 
+from contextopt.engine.declarations import ALL
+from contextopt.engine.settings import REQUESTED
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
 from contextopt.people.models import hash_key
@@ -54,6 +56,16 @@ def test_assemble_names_the_blocks_to_keep(default_space: Space, run: Run) -> No
     assert f"{added.new_tokens:,} new and {added.carried_tokens:,} in sight, together" in second
     _, plain, _ = run("assemble", "support", "--as-of", AS_OF)
     assert "in sight" not in plain
+
+
+def test_assemble_overrides_whatever_the_api_overrides(default_space: Space, run: Run) -> None:
+    given = {name: str(setting.write(setting.default) or ALL) for name, setting in REQUESTED.items()}
+    given["total_tokens"] = "6000"
+    options = [text for name, value in given.items() for text in (f"--{name.replace('_', '-')}", value)]
+    code, out, err = run("assemble", "support", *options, "--query", "queue", "--json", "--no-log")
+    assert (code, err) == (0, "")
+    overrides = json.loads(out)["overrides"]
+    assert {name: str(value) for name, value in overrides.items()} == given
 
 
 def test_assemble_takes_every_setting(default_space: Space, run: Run) -> None:

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from contextopt.errors import InvalidInput
 from contextopt.limits import ACTOR_MAX, NAME_MAX
 from contextopt.models import ApiKey, ContextConfig, Membership, Role, Scope, Space, Team, User
 from contextopt.people.models import hash_key
@@ -99,7 +100,7 @@ def test_a_new_version_carries_over_what_it_does_not_change(space: Space) -> Non
     second = ContextConfig.objects.publish(space=space, created_by="user:olga", window_days=30)
     third = ContextConfig.objects.publish(space=space, created_by="user:olga", max_records=5)
     assert (second.version, third.version) == (2, 3)
-    assert (third.window_days, third.max_records) == (30, 5)
+    assert (third.settings.window_days, third.settings.max_records) == (30, 5)
     assert ContextConfig.objects.filter(space=space).active().get() == third
 
 
@@ -121,9 +122,9 @@ def test_one_version_is_active_a_space(space: Space) -> None:
     ],
 )
 def test_a_setting_out_of_range_publishes_nothing(space: Space, wrong: dict[str, object]) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(InvalidInput) as caught:
         ContextConfig.objects.publish(space=space, created_by="test", **wrong)
-    assert set(caught.value.message_dict) == set(wrong)
+    assert [problem.field for problem in caught.value.problems] == [*wrong]
     assert ContextConfig.objects.get(space=space).version == 1
 
 

@@ -1,4 +1,4 @@
-"""Assemblies logged under the settings of earlier versions."""
+"""Snapshots of settings that older versions logged."""
 
 import json
 

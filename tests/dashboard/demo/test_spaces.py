@@ -135,7 +135,7 @@ def test_second_settings_are_settings(demo: Team) -> None:
     for story in STORIES:
         active = ContextConfig.objects.active().get(space__team=demo, space__slug=story.slug)
         assert active.version == 2
-        assert all(getattr(active, name) == value for name, value in story.second_settings.items())
+        assert all(getattr(active.settings, name) == value for name, value in story.second_settings.items())
 
 
 def test_the_command_loads_and_removes(

@@ -4,9 +4,7 @@ from math import inf
 
 import pytest
 
-from contextopt.spaces.configs import SETTINGS
 from dashboard.kit.formats import (
-    SETTING_LABELS,
     action_words,
     actor_words,
     approximate,
@@ -85,10 +83,6 @@ def test_nothing_is_never_less_than_nothing() -> None:
 )
 def test_not_quite_all_is_never_all(rate: float, digits: int, words: str) -> None:
     assert percent(rate, digits) == words
-
-
-def test_every_setting_has_a_label() -> None:
-    assert set(SETTING_LABELS) == set(SETTINGS)
 
 
 def test_actors_and_actions_in_words() -> None:

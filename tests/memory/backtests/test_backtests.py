@@ -5,6 +5,7 @@ import pytest
 from contextopt.assemblies.inputs import ReplayIn
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.replay import replay_assembly
+from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import Lock, only_here
 from contextopt.models import Assembly, ContextConfig
@@ -88,7 +89,9 @@ def test_says_why_a_context_cannot_be_replayed(space, asked, draft, talk) -> Non
 
 def test_a_refused_request_does_not_end_the_backtest(space, asked) -> None:
     # Settings that were stored before they were refused.
-    draft = ContextConfig.objects.create(space=space, version=2, is_draft=True, total_tokens=1_000)
+    draft = ContextConfig.objects.create(
+        space=space, version=2, is_draft=True, settings=Settings(total_tokens=1_000)
+    )
     backtest = run(space, draft)
     assert backtest.state == BacktestState.DONE
     assert figures_of(backtest).done == 4

@@ -57,7 +57,7 @@ def test_proposes_what_sends_least_and_finds_as_much(questions, space) -> None:
     assert draft.adaptive_strictness == found.proposed.strictness
     assert "Small talk" in draft.note
     assert AuditEvent.objects.filter(action="config.drafted").count() == 1
-    assert space.configs.active().get().budget_mode == "fixed"
+    assert space.configs.active().get().settings.budget_mode == "fixed"
 
 
 def trial(strictness: str | None, recall: float, tokens: float) -> Trial:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 import time_machine
@@ -12,7 +13,7 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, only_here
 from contextopt.models import Assembly
-from contextopt.spaces.configs import draft_settings, publish_settings, settings_of
+from contextopt.spaces.configs import draft_settings, publish_settings
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.records import delete_record
 from memory.models import Evaluation, EvaluationState
@@ -124,9 +125,9 @@ def test_evaluates_a_version_or_a_draft(space, questions) -> None:
 
 def test_settings_are_equal_however_their_numbers_are_written(space) -> None:
     config = space.configs.get()
-    settings = settings_of(config)
-    assert settings_key(settings) == settings_key({**settings, "recency_weight": "0.700"})
-    assert settings_key(settings) != settings_key({**settings, "recency_weight": "0.701"})
+    settings = config.settings
+    assert settings_key(settings) == settings_key(settings.replace(recency_weight=Decimal("0.700")))
+    assert settings_key(settings) != settings_key(settings.replace(recency_weight=Decimal("0.701")))
 
 
 def test_a_set_without_questions_cannot_be_evaluated(space) -> None:
@@ -135,7 +136,7 @@ def test_a_set_without_questions_cannot_be_evaluated(space) -> None:
 
 
 def test_settings_that_no_context_can_be_assembled_with_fail(questions) -> None:
-    settings = {**settings_of(questions.space.configs.get()), "total_tokens": 100}
+    settings = questions.space.configs.get().settings.replace(total_tokens=1_000)
     broken = start_evaluation(question_set=questions, settings=settings, config_version=None, actor="test")
     EVALUATIONS.complete(broken)
     assert broken.state == EvaluationState.FAILED
@@ -160,7 +161,7 @@ def test_goes_on_where_it_was_left(space, questions) -> None:
     for number in range(BATCH):
         data = QuestionIn(query=f"Question {number} about boats?", expected=["D1:2"], as_of=SAID_AT)
         add_question(question_set=questions, data=data, actor="test")
-    settings = settings_of(space.configs.get())
+    settings = space.configs.get().settings
     evaluation = start_evaluation(question_set=questions, settings=settings, config_version=1, actor="test")
     assert EVALUATIONS.go_on(evaluation, seconds=0)
     assert (evaluation.asked, evaluation.state) == (BATCH, EvaluationState.RUNNING)
@@ -173,7 +174,7 @@ def test_goes_on_where_it_was_left(space, questions) -> None:
 
 
 def test_a_lost_evaluation_is_taken_up_again(space, questions) -> None:
-    settings = settings_of(space.configs.get())
+    settings = space.configs.get().settings
     evaluation = start_evaluation(question_set=questions, settings=settings, config_version=1, actor="test")
     Evaluation.objects.update(worked_at=evaluation.worked_at - timedelta(minutes=1))
     resume_evaluations()
@@ -183,7 +184,7 @@ def test_a_lost_evaluation_is_taken_up_again(space, questions) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_processes_do_not_ask_at_once(space, questions) -> None:
-    settings = settings_of(space.configs.get())
+    settings = space.configs.get().settings
     evaluation = start_evaluation(question_set=questions, settings=settings, config_version=1, actor="test")
     with only_here(Lock.EVALUATION, evaluation.pk):
         assert not beside(lambda: EVALUATIONS.go_on(evaluation, seconds=9)).result(timeout=30)
@@ -194,7 +195,7 @@ def test_the_last_evaluation_is_of_these_settings(space, questions) -> None:
     run(questions)
     with time_machine.travel(SAID_AT + timedelta(days=999)):
         newest = run(questions, settings=ConfigIn(question_max_records=1))
-    key = settings_key(settings_of(space.configs.active().get()))
+    key = settings_key(space.configs.active().get().settings)
     draft = draft_settings(space=space, created_by="test", question_max_records=2)
     with time_machine.travel(SAID_AT + timedelta(days=1_000)):
         run(questions, config_version=draft.version)

@@ -7,6 +7,7 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contextopt.engine import ContextConfig
 from contextopt.models import Role, Space, Team
 from contextopt.spaces.configs import publish_settings
 from dashboard.pages.answers.reviewitems import Case, advise
@@ -18,9 +19,7 @@ from tests.dashboard.conftest import html_of, log_in
 from tests.factories import NOW
 from tests.memory.factories import make_review
 
-MISSING = Case(
-    "support", 1, "context_missing", 3, 0, 0, 0, 0, 14, 20, 2_000, Decimal("0.700"), None, None, None, 120
-)
+MISSING = Case("support", 1, "context_missing", 3, 0, 0, 0, 0, ContextConfig())
 
 
 @pytest.fixture
@@ -65,13 +64,15 @@ def test_advice_follows_the_case() -> None:
     cut = replace(MISSING, verdict="context_cut")
     assert advise(cut).startswith("Put the main point first")
     assert advise(replace(cut, over_budget=1)) == "Raise the context budget (2,000 tokens)."
-    assert advise(replace(cut, asked=3, question_notes_chars=500)) == (
+    assert advise(replace(cut, asked=3, settings=ContextConfig(question_notes_chars=500))) == (
         "Raise the notes limit (500 characters) or raise the record size (120 tokens)."
     )
     wrong = replace(MISSING, verdict="context_wrong")
     assert advise(wrong).startswith("Raise the recency weight (0.7)")
     assert advise(replace(wrong, asked=3)).startswith("Correct or delete")
-    assert advise(replace(wrong, recency_weight=Decimal(10))).startswith("Correct or delete")
+    assert advise(replace(wrong, settings=ContextConfig(recency_weight=Decimal(10)))).startswith(
+        "Correct or delete"
+    )
 
 
 COUNTS = st.integers(0, 3)
@@ -81,16 +82,17 @@ LIMITS = st.none() | st.integers(1, 90)
 @given(
     verdict=st.sampled_from(sorted(set(Verdict.values) - {Verdict.NO_PROBLEM})),
     counts=st.tuples(COUNTS, COUNTS, COUNTS, COUNTS),
-    limits=st.tuples(LIMITS, LIMITS, LIMITS, LIMITS, LIMITS, LIMITS),
+    limits=st.tuples(LIMITS, LIMITS, LIMITS, LIMITS, LIMITS, st.none() | st.integers(64, 200)),
 )
 def test_no_advice_eases_a_setting_that_bounds_nothing(
     verdict: str, counts: tuple[int, int, int, int], limits: tuple[int | None, ...]
 ) -> None:
     window, limit, question_window, question_limit, notes, size = limits
-    case = Case(
-        "support", 1, verdict, 3, *counts, window, limit, 2_000, Decimal("0.7"), question_window,
-        question_limit, notes, size,
+    settings = ContextConfig(
+        window_days=window, max_records=limit, question_window_days=question_window,
+        question_max_records=question_limit, question_notes_chars=notes, question_record_tokens=size,
     )  # fmt: skip
+    case = Case("support", 1, verdict, 3, *counts, settings)
     advice = advise(case)
     assert advice
     is_asked = counts[0] > 1

@@ -132,10 +132,10 @@ def test_without_what_was_given_it_says_why(owner_client: Client, made: int) -> 
 def test_a_draft_changes_nothing_until_it_is_activated(
     editor_client: Client, space: Space, made: int
 ) -> None:
-    response = editor_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "4"})
+    response = editor_client.post(f"/assemblies/{made}/what-if/save", {"max_records": "4"})
     draft = ContextConfig.objects.get(space=space, is_draft=True)
     assert response.headers["Location"] == f"/spaces/support/settings/#version-{draft.version}"
-    assert (draft.max_records, draft.window_days, draft.is_active) == (4, 14, False)
+    assert (draft.settings.max_records, draft.settings.window_days, draft.is_active) == (4, 14, False)
     assert draft.note == f"Tried on assembly {made}, based on v1."
     assert space.configs.active().get().version == 1
     assert AuditEvent.objects.filter(action="config.drafted").count() == 1
@@ -144,10 +144,33 @@ def test_a_draft_changes_nothing_until_it_is_activated(
     assert space.configs.active().get().is_draft is False
 
 
+def test_what_was_tried_is_published(editor_client: Client, space: Space, made: int) -> None:
+    editor_client.post(f"/assemblies/{made}/what-if/save", {"max_records": "4", "action": "publish"})
+    active = space.configs.active().get()
+    assert (active.version, active.is_draft, active.settings.max_records) == (2, False, 4)
+    assert active.note == f"Tried on assembly {made}, based on v1."
+    assert AuditEvent.objects.filter(action="config.published").count() == 1
+
+
+def test_settings_that_cannot_be_published_say_why(editor_client: Client, space: Space, made: int) -> None:
+    changes = {"total_tokens": "2000", "action": "publish"}
+    html = editor_client.post(f"/assemblies/{made}/what-if/save", changes, follow=True).content.decode()
+    assert "Not published: total_tokens: must be more than 2,800" in html
+    assert space.configs.count() == 1
+
+
+def test_every_setting_of_its_stage_can_be_tried(owner_client: Client, space: Space, made: int) -> None:
+    html = html_of(owner_client, url_of(made, "total_tokens=6000&encoding=heuristic"))
+    assert "Total tokens: <del>–</del><ins>6,000</ins>" in squeezed(html)
+    assert 'name="response_tokens" value="1000"' in html
+    made = make_assembly(space, stage=2).id or 0
+    assert 'name="context_tokens"' in html_of(owner_client, url_of(made))
+
+
 def test_nothing_changed_saves_no_draft(editor_client: Client, made: int) -> None:
-    editor_client.post(f"/assemblies/{made}/what-if/draft", {})
-    editor_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "10"})
-    editor_client.post(f"/assemblies/{made}/what-if/draft", {"max_records": "0"})
+    editor_client.post(f"/assemblies/{made}/what-if/save", {})
+    editor_client.post(f"/assemblies/{made}/what-if/save", {"max_records": "10"})
+    editor_client.post(f"/assemblies/{made}/what-if/save", {"max_records": "0"})
     assert not ContextConfig.objects.filter(is_draft=True).exists()
 
 

@@ -8,7 +8,7 @@ import time_machine
 from django.test import Client
 
 from contextopt.models import Space
-from contextopt.spaces.configs import activate_config, draft_settings, publish_settings, settings_of
+from contextopt.spaces.configs import activate_config, draft_settings, publish_settings
 from dashboard.rollups.fold import keep_rollups
 from memory.models import Evaluation, QuestionSet, Vote
 from memory.questions.evaluations import settings_key
@@ -121,7 +121,7 @@ def test_changes_of_another_team_are_not_shown(owner_client: Client, logged: Spa
 
 
 def evaluate(found: QuestionSet, recall: float, at: datetime, **values: object) -> None:
-    settings = settings_of(found.space.configs.active().get())
+    settings = found.space.configs.active().get().settings
     Evaluation.objects.create(**{
         "question_set": found, "config_version": 1, "settings": {}, "settings_key": settings_key(settings),
         "state": "done", "questions": 100, "asked": 100, "recall": recall, "precision": 0.1,

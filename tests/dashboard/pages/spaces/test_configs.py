@@ -12,7 +12,8 @@ from contextopt.spaces.inputs import ConfigIn
 from dashboard.pages.spaces.configviews import budget_bar, compare_versions
 from dashboard.pages.spaces.forms import ConfigForm
 from tests.dashboard.conftest import html_of, seen_in, squeezed
-from tests.factories import NOW, make_record
+from tests.factories import NOW, make_assembly, make_record
+from tests.recomputed import make_searchable
 
 URL = "/spaces/support/settings/"
 
@@ -34,7 +35,7 @@ def test_saving_publishes_the_next_version(editor_client: Client, space: Space) 
     response = editor_client.post(URL, fields_of(space, window_days=30, note="longer"))
     assert response.headers["Location"] == URL
     active = space.configs.active().get()
-    assert (active.version, active.window_days, active.note, active.created_by) == (
+    assert (active.version, active.settings.window_days, active.note, active.created_by) == (
         2,
         30,
         "longer",
@@ -93,6 +94,44 @@ def test_an_earlier_version_is_activated_again(editor_client: Client, space: Spa
     assert editor_client.post(f"{URL}9/activate").status_code == 404
 
 
+def test_settings_are_saved_as_a_draft(editor_client: Client, space: Space) -> None:
+    response = editor_client.post(URL, fields_of(space, max_records=5, action="draft"))
+    assert response.headers["Location"] == f"{URL}#version-2"
+    draft = space.configs.get(is_draft=True)
+    assert (draft.version, draft.settings.max_records) == (2, 5)
+    assert space.configs.active().get().version == 1
+    assert "Version 2 is saved as a draft." in html_of(editor_client, URL)
+
+
+TRY = f"{URL}try"
+
+
+def test_trying_settings_opens_what_if(editor_client: Client, space: Space) -> None:
+    make_record(space)
+    make_searchable(space)
+    asked = make_assembly(space, query="queue").id
+    make_assembly(space)
+    changes = {"question_max_records": 5, "semantic_weight": "8.5"}
+    response = editor_client.post(TRY, fields_of(space, **changes))
+    what_if = f"/assemblies/{asked}/what-if/?config=1&semantic_weight=8.5&question_max_records=5"
+    assert response.headers["Location"] == what_if
+    shown = squeezed(html_of(editor_client, what_if))
+    assert "Meaning weight: <del>9</del><ins>8.5</ins>" in shown
+    assert space.configs.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [({"max_records": 0}, "greater than or equal to 1"), ({"max_records": 5}, "no requests yet")],
+)
+def test_trying_what_cannot_be_tried(
+    editor_client: Client, space: Space, changes: dict[str, int], problem: str
+) -> None:
+    response = editor_client.post(TRY, fields_of(space, **changes))
+    assert response.status_code == 422
+    assert problem in response.content.decode()
+
+
 def test_the_bar_follows_what_is_typed(partial, space: Space) -> None:
     html = partial(
         f"{URL}budget?system_tokens=100&context_tokens=300&history_tokens=&response_tokens=1000", "budget"
@@ -121,13 +160,13 @@ def test_a_set_total_takes_from_the_context_first() -> None:
 
 def test_all_is_a_date_range(editor_client: Client, space: Space) -> None:
     editor_client.post(URL, fields_of(space, window_days="all"))
-    assert space.configs.active().get().window_days is None
+    assert space.configs.active().get().settings.window_days is None
     assert 'value="all"' in editor_client.get(URL).content.decode()
 
 
 def test_the_record_limit_may_be_blank(editor_client: Client, space: Space) -> None:
     editor_client.post(URL, fields_of(space, max_records=""))
-    assert space.configs.active().get().max_records is None
+    assert space.configs.active().get().settings.max_records is None
     shown = squeezed(html_of(editor_client, URL))
     assert "<dt>Record limit</dt><dd><del>20</del><ins>all</ins></dd>" in shown
 
@@ -135,10 +174,14 @@ def test_the_record_limit_may_be_blank(editor_client: Client, space: Space) -> N
 def test_a_question_has_limits_of_its_own(editor_client: Client, space: Space) -> None:
     editor_client.post(URL, fields_of(space, question_window_days=90, question_notes_chars=500))
     active = space.configs.active().get()
-    limits = (active.question_window_days, active.question_max_records, active.question_notes_chars)
+    limits = (
+        active.settings.question_window_days,
+        active.settings.question_max_records,
+        active.settings.question_notes_chars,
+    )
     assert limits == (90, None, 500)
     editor_client.post(URL, fields_of(space, question_window_days=""))
-    assert space.configs.active().get().question_window_days is None
+    assert space.configs.active().get().settings.question_window_days is None
 
 
 def test_settings_published_meanwhile_are_not_replaced_unseen(editor_client: Client, space: Space) -> None:
@@ -149,11 +192,11 @@ def test_settings_published_meanwhile_are_not_replaced_unseen(editor_client: Cli
         assert response.status_code == 409
     html = response.content.decode()
     assert "Version 2 was published in the meantime." in html
-    assert "It differs from this form in: Record limit, Context." in html
+    assert "It differs from this form in: Record limit, Context tokens." in html
     assert space.configs.active().get().version == 2
     editor_client.post(URL, opened | seen_in(html))
     active = space.configs.active().get()
-    assert (active.version, active.max_records, active.context_tokens) == (3, 20, 900)
+    assert (active.version, active.settings.max_records, active.settings.context_tokens) == (3, 20, 900)
 
 
 REMEDY = f"{URL}remedy"
@@ -168,7 +211,7 @@ def test_a_remedy_is_one_click(editor_client: Client, space: Space) -> None:
     assert "Include all records" in html
     response = editor_client.post(REMEDY, {**ALL_RECORDS, "next": preview})
     assert response.headers["Location"] == preview
-    assert space.configs.active().get().window_days is None
+    assert space.configs.active().get().settings.window_days is None
     html = editor_client.get(preview).content.decode()
     assert "older than the window" not in html
     assert "Queue stuck after deploy" in html
@@ -192,7 +235,7 @@ def test_a_remedy_with_a_number_does_what_it_says(
     assert form is not None
     fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form[0]))
     editor_client.post(REMEDY, fields)
-    assert getattr(space.configs.active().get(), setting) == value
+    assert getattr(space.configs.active().get().settings, setting) == value
 
 
 def test_a_remedy_in_a_fragment_returns_to_its_page(editor_client: Client, space: Space) -> None:

@@ -36,7 +36,7 @@ def test_a_draft_is_tried_and_nothing_is_logged(filled: Space) -> None:
     assert (effect.records_before, effect.records_after) == (8, 3)
     assert effect.tokens_after < effect.tokens_before
     assert Assembly.objects.count() == 1
-    assert filled.configs.active().get().max_records == 20
+    assert filled.configs.active().get().settings.max_records == 20
 
 
 def test_each_question_once_newest_first(filled: Space) -> None:

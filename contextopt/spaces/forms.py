@@ -1,0 +1,57 @@
+"""Form fields of a space's settings, read from the table of settings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from contextopt.engine.declarations import ALL, Setting
+from contextopt.engine.settings import SETTINGS, ContextConfig
+from contextopt.engine.text.tokens import known_encodings
+from contextopt.engine.validation import WEIGHT_DECIMALS
+
+
+def setting_fields() -> dict[str, forms.Field]:
+    return {name: setting_field(setting) for name, setting in SETTINGS.items()}
+
+
+def setting_field(setting: Setting) -> forms.Field:
+    """Return a field for the setting; blank means what the setting says of it."""
+    told: dict[str, Any] = {"label": setting.label, "help_text": _help_of(setting)}
+    if setting.choices:
+        told["widget"] = forms.RadioSelect if setting.kind is int else forms.Select
+        return _choice_of(setting.choices, told)
+    if setting.kind is str:
+        # The only text is the name of an encoding.
+        return forms.ChoiceField(choices=[(name, name) for name in known_encodings()], **told)
+    told |= {"min_value": setting.low, "max_value": setting.high, "required": not setting.is_optional}
+    if setting.kind is int:
+        return forms.IntegerField(**told)
+    return forms.DecimalField(decimal_places=WEIGHT_DECIMALS, **told)
+
+
+def _choice_of(choices: Mapping[Any, str], told: Mapping[str, Any]) -> forms.Field:
+    shown = {ALL if each is None else each: words for each, words in choices.items()}
+    values = {str(each): each for each in shown}
+    return forms.TypedChoiceField(
+        choices=list(shown.items()), coerce=lambda text: values.get(text, text), **told
+    )
+
+
+def _help_of(setting: Setting) -> str:
+    has_blank = setting.is_optional and not setting.choices
+    return f"{setting.help} Leave blank for {setting.blank}.".strip() if has_blank else setting.help
+
+
+def shown_settings(settings: ContextConfig) -> dict[str, Any]:
+    """Return the initial values of the fields."""
+    return {
+        name: ALL if value is None and SETTINGS[name].choices else value
+        for name, value in settings.values().items()
+    }
+
+
+def read_settings(cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cleaned values as the input type takes them, where a blank field is "all"."""
+    alls = {name for name, setting in SETTINGS.items() if setting.is_all}
+    return {name: ALL if value is None and name in alls else value for name, value in cleaned.items()}
