@@ -1,6 +1,10 @@
-"""The ways of six requests through the code. `pytest tests/test_house.py -s` lists the modules on each."""
+"""How far apart the code is: what a name means, where a fact is named, and how many modules a request needs.
+
+`pytest tests/test_house.py -s` lists the modules on the ways of six requests.
+"""
 
 import asyncio
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +35,61 @@ from tests.dashboard.pages.overview.test_figures import log_row
 from tests.gateway_upstream import Upstream
 
 PACKAGES = ("config", "contextopt", "memory", "dashboard")
+
+# These names say what a module is for, which is the same in every folder.
+ROLES = {
+    "access", "admin", "api", "apps", "asgi", "base", "charts", "commands", "costs", "errors", "expected",
+    "figures", "filters", "formats", "forms", "gateway", "health", "importing", "inputs", "locks", "log",
+    "management", "markdown", "models", "paging", "purge", "results", "rows", "search", "settings", "tasks",
+    "tiles", "urls", "values", "views",
+}  # fmt: skip
+# These things have one home, and may have a module of the same name in each of the layers.
+RESOURCES = {
+    "agents", "assemble", "assemblies", "audit", "backtests", "chat", "completions", "configs", "connect",
+    "cost", "demo", "evidence", "explained", "feedback", "findings", "handoffs", "keys", "mcp", "members",
+    "memories", "memory", "people", "phases", "placement", "records", "replay", "repositories", "repository",
+    "retries", "reviews", "savedviews", "sets", "simulations", "spaces", "steps", "strategies", "timeline",
+    "timelines", "traffic", "use", "votes",
+}  # fmt: skip
+LAYERS = ("api", "admin", "management", "pages", "demo", "mcp", "steps", "engine")
+# These mean two things today.
+KNOWN = {
+    "answers", "budgets", "build", "choice", "compression", "config", "contexts", "conversations", "events",
+    "found", "ledgers", "marks", "measures", "names", "pages", "policies", "preparation", "prices",
+    "prompts", "quality", "questions", "reach", "receivers", "relevance", "selection", "site", "snippets",
+    "sources", "spans", "standing", "start", "status", "store", "threads", "tools", "verify", "words",
+}  # fmt: skip
+
+# The most modules that name a setting and a figure.
+NAMED_IN = {"adaptive_strictness": 11, "cacheable_tokens": 11}
+
+
+def own_files() -> list[Path]:
+    """Return the modules of the product below the root, migrations apart."""
+    found = (path.relative_to(BASE_DIR) for name in PACKAGES for path in (BASE_DIR / name).rglob("*.py"))
+    return [path for path in found if "migrations" not in path.parts]
+
+
+def repeated_names() -> set[str]:
+    """Return the names of modules and folders that may mean more than one thing."""
+    layers = defaultdict(list)
+    for path in own_files():
+        *folders, name = path.parent.parts if path.stem == "__init__" else path.with_suffix("").parts
+        # A folder's main module may have its name.
+        if name not in folders[-1:]:
+            layers[name].append(next((layer for layer in LAYERS if layer in folders), "home"))
+    repeated = {name for name, found in layers.items() if len(found) > 1} - ROLES
+    return {name for name in repeated if name not in RESOURCES or len(set(layers[name])) < len(layers[name])}
+
+
+def test_a_name_means_one_thing() -> None:
+    assert repeated_names() == KNOWN
+
+
+@pytest.mark.parametrize("word", NAMED_IN)
+def test_a_fact_is_named_in_few_places(word: str) -> None:
+    naming = [path for path in own_files() if re.search(rf"\b{word}\b", (BASE_DIR / path).read_text())]
+    assert len(naming) <= NAMED_IN[word], naming
 
 
 @dataclass
