@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from django.apps import apps
 from django.contrib import admin
+from django.db.models import Model
+from django.test import Client
 
 from contextopt.admin import base
 from contextopt.models import (
@@ -45,6 +47,7 @@ from contextopt.models import (
 from tests import factories
 from tests.adminpages import page
 from tests.contextopt.conftest import make_world
+from tests.walks import walk
 
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
@@ -64,20 +67,27 @@ def world(shared: None) -> Space:
     return make_world(factories.make_space(factories.make_team("world")))
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-class TestEveryModel:
-    def test_list(self, root, world, model):
+def test_list(root: Client, world: Space) -> None:
+    def check(model: type[Model]) -> None:
         response = root.get(page(model, "changelist"))
         assert response.status_code == 200
         assert "'unsafe-eval'" in response["Content-Security-Policy"]
         assert "no-store" in response["Cache-Control"]
 
-    def test_search(self, root, world, model):
+    walk(MODELS, check)
+
+
+def test_search(root: Client, world: Space) -> None:
+    def check(model: type[Model]) -> None:
         for query in ("9" * 30, "\x00", "ø'\"%"):
             response = root.get(page(model, "changelist"), {"q": query})
             assert response.status_code in {200, 302}
 
-    def test_handmade_values(self, root, world, model):
+    walk(MODELS, check)
+
+
+def test_handmade_values(root: Client, world: Space) -> None:
+    def check(model: type[Model]) -> None:
         for name in admin.site.get_model_admin(model).list_filter:
             assert root.get(page(model, "changelist"), {str(name): "\0"}).status_code == 302
         chosen = {"action": "delete_selected", "_selected_action": "no key", "index": 0}
@@ -86,23 +96,35 @@ class TestEveryModel:
         handmade = dict.fromkeys(admin.site.get_model_admin(model).autocomplete_fields, "no key")
         assert root.post(page(model, "add"), handmade).status_code < 500
 
-    def test_detail(self, root, world, model):
+    walk(MODELS, check)
+
+
+def test_detail(root: Client, world: Space) -> None:
+    def check(model: type[Model]) -> None:
         row = model.objects.first()
         assert root.get(page(model, "change", row.pk)).status_code == 200
 
-    def test_nobody_gets_in(self, client, world, model):
+    walk(MODELS, check)
+
+
+def test_nobody_gets_in(client: Client, world: Space) -> None:
+    def check(model: type[Model]) -> None:
         response = client.get(page(model, "changelist"))
         assert response.status_code == 302
         assert "/admin/login/" in response["Location"]
 
+    walk(MODELS, check)
 
-@pytest.mark.parametrize("model", VIEW_ONLY, ids=lambda model: model.__name__)
-def test_view_only(root, world, model):
-    row = model.objects.first()
-    assert root.get(page(model, "add")).status_code == 403
-    assert root.post(page(model, "change", row.pk), {"text": "forged"}).status_code == 403
-    assert root.post(page(model, "delete", row.pk), {"post": "yes"}).status_code == 403
-    assert model.objects.filter(pk=row.pk).exists()
+
+def test_view_only(root: Client, world: Space) -> None:
+    def check(model: type[Model]) -> None:
+        row = model.objects.first()
+        assert root.get(page(model, "add")).status_code == 403
+        assert root.post(page(model, "change", row.pk), {"text": "forged"}).status_code == 403
+        assert root.post(page(model, "delete", row.pk), {"post": "yes"}).status_code == 403
+        assert model.objects.filter(pk=row.pk).exists()
+
+    walk(VIEW_ONLY, check)
 
 
 def test_member_without_staff_is_kept_out(client, owner):

@@ -2,7 +2,8 @@
 
 import json
 import re
-from typing import Any
+from itertools import starmap
+from typing import Any, NamedTuple
 
 import pytest
 from django.http import HttpResponse
@@ -11,7 +12,7 @@ from django.test import override_settings
 from config.urls import api as ninja_api
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standingdocuments import attach_document
-from contextopt.models import Assembly, Space, Team
+from contextopt.models import Assembly, Scope, Space, Team
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
 from memory.questions.evaluations import start_evaluation
@@ -24,6 +25,7 @@ from memory.strategies.strategies import retire_strategy
 from tests import factories
 from tests.contextopt.api.conftest import Caller, make_caller
 from tests.memory.factories import make_review, make_strategy, make_use
+from tests.walks import walk
 
 SIMULATION = {
     "context_tokens": 500,
@@ -31,8 +33,36 @@ SIMULATION = {
     "records": [{"title": "Queue stuck", "date": "2026-11-20T09:30:00Z", "external_id": "1"}],
     "turns": [{"query": "Why is the queue stuck?", "expected": ["1"]}],
 }
-# method, path, lowest scope allowed, body
-ENDPOINTS = [
+
+
+class Endpoint(NamedTuple):
+    """One operation with the lowest scope that may use it, and a right request."""
+
+    method: str
+    path: str
+    scope: str
+    body: dict[str, Any] | None
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def names_something(self) -> bool:
+        return any(value in ("{slug}", "{assembly}", "{task}") for value in (self.body or {}).values())
+
+    def call(self, caller: Caller, places: dict[str, object], **options: Any) -> HttpResponse:
+        text = json.dumps(self.body) if self.body is not None else "{}"
+        text = text.replace("{slug}", str(places["slug"])).replace('"{assembly}"', str(places["assembly"]))
+        text = text.replace('"{task}"', str(places["task"]))
+        path = self.path.format(**places)
+        if self.method == "GET":
+            return caller.get(path)
+        if self.method == "DELETE":
+            return caller.delete(path, **options)
+        return caller.send(self.method.lower(), path, text, **options)
+
+
+ENDPOINTS = list(starmap(Endpoint, [
     ("GET", "/me", "read", None),
     ("GET", "/spaces", "read", None),
     ("POST", "/spaces", "write", {"slug": "new"}),
@@ -174,8 +204,7 @@ ENDPOINTS = [
     ("POST", "/keys", "admin", {"name": "new"}),
     ("POST", "/keys/{key}/rotate", "admin", {}),
     ("DELETE", "/keys/{key}", "admin", None),
-]
-NAMES = [f"{method} {path}" for method, path, _, _ in ENDPOINTS]
+]))  # fmt: skip
 SCOPES = ["read", "write", "admin"]
 # These endpoints cover only the caller's own team: a stranger sees their own.
 OF_ONES_OWN = {
@@ -201,6 +230,12 @@ def _model_endpoint(settings: Any) -> None:
 @pytest.fixture(scope="module")
 def team(shared: None) -> Team:
     return factories.make_team()
+
+
+@pytest.fixture(scope="module")
+def callers(team: Team) -> dict[str, Caller]:
+    """One caller of the team for each scope."""
+    return {scope: make_caller(team, Scope(scope)) for scope in SCOPES}
 
 
 @pytest.fixture(scope="module")
@@ -270,87 +305,69 @@ def shape_of(path: str) -> str:
     return re.sub(r"\{[^}]+\}|\b\d+\b", "*", path.partition("?")[0])
 
 
-def call(
-    caller: Caller, method: str, path: str, body: object, places: dict[str, object], **options: Any
-) -> HttpResponse:
-    text = json.dumps(body) if body is not None else "{}"
-    text = text.replace("{slug}", str(places["slug"])).replace('"{assembly}"', str(places["assembly"]))
-    text = text.replace('"{task}"', str(places["task"]))
-    path = path.format(**places)
-    if method == "GET":
-        return caller.get(path)
-    if method == "DELETE":
-        return caller.delete(path, **options)
-    return caller.send(method.lower(), path, text, **options)
-
-
-def names_something(body: dict[str, object] | None) -> bool:
-    return any(value in ("{slug}", "{assembly}", "{task}") for value in (body or {}).values())
-
-
 def test_the_description_may_be_stored(client):
     for path in ("openapi.json", "docs"):
         assert "no-store" not in client.get(f"/api/{path}").get("Cache-Control", "")
 
 
-@pytest.mark.parametrize(("method", "path", "scope", "body"), ENDPOINTS, ids=NAMES)
-class TestEveryEndpoint:
-    def test_nobody(self, nobody, places, method, path, scope, body):
-        response = call(nobody, method, path, body, places)
+def test_nobody(nobody: Caller, places: dict[str, object]) -> None:
+    def check(endpoint: Endpoint) -> None:
+        response = endpoint.call(nobody, places)
         assert response.status_code == 401
         assert response["WWW-Authenticate"].startswith("Bearer")
         assert response["Cache-Control"] == "no-store"
         assert response["Content-Type"] == "application/problem+json"
 
-    def test_lower_scope(self, team, places, method, path, scope, body):
-        for lower in SCOPES[: SCOPES.index(scope)]:
-            response = call(make_caller(team, lower), method, path, body, places)
+    walk(ENDPOINTS, check)
+
+
+def test_lower_scope(callers: dict[str, Caller], places: dict[str, object]) -> None:
+    def check(endpoint: Endpoint) -> None:
+        for lower in SCOPES[: SCOPES.index(endpoint.scope)]:
+            response = endpoint.call(callers[lower], places)
             assert response.status_code == 403
             assert response["Content-Type"] == "application/problem+json"
 
-    def test_needed_scope(self, team, places, method, path, scope, body):
-        response = call(make_caller(team, scope), method, path, body, places)
-        expected = {404} if "revisions/1" in path else {200, 201, 204}
+    walk(ENDPOINTS, check)
+
+
+def test_needed_scope(callers: dict[str, Caller], places: dict[str, object]) -> None:
+    def check(endpoint: Endpoint) -> None:
+        response = endpoint.call(callers[endpoint.scope], places)
+        expected = {404} if "revisions/1" in endpoint.path else {200, 201, 204}
         assert response.status_code in expected, response.content
         assert response["Cache-Control"] == "no-store"
 
-
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        pytest.param(method, path, body, id=f"{method} {path}")
-        for method, path, _, body in ENDPOINTS
-        if path not in OF_ONES_OWN or names_something(body)
-    ],
-)
-def test_stranger(stranger, places, method, path, body):
-    response = call(stranger, method, path, body, places)
-    assert response.status_code == 404
-    assert response["Content-Type"] == "application/problem+json"
+    walk(ENDPOINTS, check)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        pytest.param(method, path, body, id=f"{method} {path}")
-        for method, path, _, body in ENDPOINTS
-        if method not in ("GET", "PUT") and path not in NOT_REPEATED
-    ],
-)
-def test_a_repeat_gets_the_first_answer(api, places, method, path, body):
-    first, second = (
-        call(api, method, path, body, places, headers={"Idempotency-Key": "k"}) for _ in range(2)
-    )
-    assert (second.status_code, second.content) == (first.status_code, first.content)
-    assert ("Idempotency-Replayed" in second) == (first.status_code < 400)
+def test_stranger(stranger: Caller, places: dict[str, object]) -> None:
+    def check(endpoint: Endpoint) -> None:
+        response = endpoint.call(stranger, places)
+        assert response.status_code == 404
+        assert response["Content-Type"] == "application/problem+json"
+
+    walk((each for each in ENDPOINTS if each.path not in OF_ONES_OWN or each.names_something), check)
 
 
-@pytest.mark.parametrize("path", [path for method, path, _, _ in ENDPOINTS if method == "GET"])
-def test_head_is_answered_as_get_without_the_body(api, places, path):
-    url = f"/api/v1{path.format(**places)}"
-    head, get = api.client.head(url), api.client.get(url)
-    assert (head.status_code, head.getvalue()) == (get.status_code, b"")
-    assert head["Content-Type"] == get["Content-Type"]
+def test_a_repeat_gets_the_first_answer(api: Caller, places: dict[str, object]) -> None:
+    def check(endpoint: Endpoint) -> None:
+        first, second = (endpoint.call(api, places, headers={"Idempotency-Key": "k"}) for _ in range(2))
+        assert (second.status_code, second.content) == (first.status_code, first.content)
+        assert ("Idempotency-Replayed" in second) == (first.status_code < 400)
+
+    changing = (each for each in ENDPOINTS if each.method not in {"GET", "PUT"})
+    walk((each for each in changing if each.path not in NOT_REPEATED), check)
+
+
+def test_head_is_answered_as_get_without_the_body(api: Caller, places: dict[str, object]) -> None:
+    def check(endpoint: Endpoint) -> None:
+        url = f"/api/v1{endpoint.path.format(**places)}"
+        head, get = api.client.head(url), api.client.get(url)
+        assert (head.status_code, head.getvalue()) == (get.status_code, b"")
+        assert head["Content-Type"] == get["Content-Type"]
+
+    walk((each for each in ENDPOINTS if each.method == "GET"), check)
 
 
 def test_list_is_of_ones_own_team(stranger, places):

@@ -17,7 +17,8 @@ from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from tests import factories
 from tests.contextopt.api.conftest import Caller, fields_of
-from tests.contextopt.api.test_every_endpoint import ENDPOINTS, call, make_places, shape_of
+from tests.contextopt.api.test_every_endpoint import ENDPOINTS, Endpoint, make_places, shape_of
+from tests.walks import walk
 
 pytestmark = pytest.mark.django_db
 # Open to limited keys, with the status that a right request gets.
@@ -72,35 +73,31 @@ def limited(team: Team, *slugs: str, scope: str = "write", **more: Any) -> Calle
     return Caller(create_key(team=team, data=data, actor="test")[1])
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "scope", "body"), ENDPOINTS, ids=[f"{entry[0]} {entry[1]}" for entry in ENDPOINTS]
-)
 def test_every_endpoint_keeps_to_the_space(
-    team: Team,
-    own: Space,
-    places: dict[str, object],
-    outsider: Caller,
-    method: str,
-    path: str,
-    scope: str,
-    body: Any,
+    team: Team, own: Space, places: dict[str, object], outsider: Caller
 ) -> None:
     caller = limited(team, "own")
-    before = list(Record.objects.filter(space__slug="theirs").values())
-    response = call(caller, method, path, body, places)
-    names_theirs = "{" in path or "{" in json.dumps(body or {}).replace("{}", "")[1:]
-    if scope == "admin" or path not in OPEN or (method, path) in CLOSED:
-        assert response.status_code == 403, response.content
-    elif names_theirs:
-        assert response.status_code == 404, response.content
-        # A key of another team gets the same answer, so nothing tells that it exists.
-        assert response.json()["detail"] == call(outsider, method, path, body, places).json()["detail"]
-    elif path == "/feedback/trends":
-        assert fields_of(response) == {"space"}
-    else:
-        assert response.status_code in (200, 201)
-        assert b"theirs" not in response.content
-    assert list(Record.objects.filter(space__slug="theirs").values()) == before
+
+    def check(endpoint: Endpoint) -> None:
+        before = list(Record.objects.filter(space__slug="theirs").values())
+        response = endpoint.call(caller, places)
+        body = json.dumps(endpoint.body or {})
+        names_theirs = "{" in endpoint.path or "{" in body.replace("{}", "")[1:]
+        is_closed = endpoint.path not in OPEN or (endpoint.method, endpoint.path) in CLOSED
+        if endpoint.scope == "admin" or is_closed:
+            assert response.status_code == 403, response.content
+        elif names_theirs:
+            assert response.status_code == 404, response.content
+            # A key of another team gets the same answer, so nothing tells that it exists.
+            assert response.json()["detail"] == endpoint.call(outsider, places).json()["detail"]
+        elif endpoint.path == "/feedback/trends":
+            assert fields_of(response) == {"space"}
+        else:
+            assert response.status_code in (200, 201)
+            assert b"theirs" not in response.content
+        assert list(Record.objects.filter(space__slug="theirs").values()) == before
+
+    walk(ENDPOINTS, check)
 
 
 def test_no_endpoint_is_open_that_this_test_does_not_know(places: dict[str, object]) -> None:

@@ -1,12 +1,14 @@
 """Every address admits only the right people."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.conf import settings
+from django.http import QueryDict
 from django.test import Client, override_settings
 from django.urls import URLPattern, reverse
 
@@ -24,6 +26,7 @@ from memory.questions.sets import add_question, create_set
 from tests import factories
 from tests.dashboard.conftest import log_in
 from tests.memory.factories import make_review, make_strategy
+from tests.walks import same, walk
 
 # Pages open to every member, and whether the address names something of the team.
 PAGES = {
@@ -265,39 +268,58 @@ def address(team: Team) -> Callable[[str], str]:
     return get
 
 
+@pytest.fixture(scope="module")
+def holders(team: Team) -> dict[Role, Client]:
+    """One member of the team for each role."""
+    return {role: log_in(factories.make_user(f"holder_{role}", team, role)) for role in Role}
+
+
+def role_below(role: Role) -> Role:
+    return list(Role)[list(Role).index(role) - 1]
+
+
 def test_every_address_is_in_these_tables() -> None:
     assert {p.name for p in urls.urlpatterns} == {
         *PAGES, *CLOSED_PAGES, *ACTIONS, *OPEN_ACTIONS, *FRAGMENTS, *LINKS
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_member_opens_it(name: str, address, teammate_client: Client) -> None:
-    assert teammate_client.get(address(name)).status_code == 200
+def test_a_member_opens_it(address, teammate_client: Client) -> None:
+    def check(name: str) -> None:
+        assert same(teammate_client).get(address(name)).status_code == 200
+
+    walk(PAGES, check)
 
 
-@pytest.mark.parametrize("name", CLOSED_PAGES)
-def test_the_role_opens_it_and_one_below_does_not(name: str, address, team: Team) -> None:
-    needed, roles = CLOSED_PAGES[name][0], list(Role)
-    below = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
-    response = below.get(address(name))
-    assert response.status_code == 403
-    assert f"This requires the role {needed.label.lower()}" in response.content.decode()
-    assert log_in(factories.make_user("able", team, needed)).get(address(name)).status_code == 200
+def test_the_role_opens_it_and_one_below_does_not(address, holders: dict[Role, Client]) -> None:
+    def check(name: str) -> None:
+        needed, _ = CLOSED_PAGES[name]
+        response = same(holders[role_below(needed)]).get(address(name))
+        assert response.status_code == 403
+        assert f"This requires the role {needed.label.lower()}" in response.content.decode()
+        assert same(holders[needed]).get(address(name)).status_code == 200
+
+    walk(CLOSED_PAGES, check)
 
 
-@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES, *FRAGMENTS])
-def test_no_cache_stores_it(name: str, address, owner_client: Client) -> None:
-    for headers in ({}, {"HX-Request": "true"}):
-        assert "no-store" in owner_client.get(address(name), headers=headers).headers["Cache-Control"]
+def test_no_cache_stores_it(address, owner_client: Client) -> None:
+    def check(name: str) -> None:
+        for headers in ({}, {"HX-Request": "true"}):
+            response = same(owner_client).get(address(name), headers=headers)
+            assert "no-store" in response.headers["Cache-Control"]
+
+    walk([*PAGES, *CLOSED_PAGES, *FRAGMENTS], check)
 
 
-@pytest.mark.parametrize("name", [*ACTIONS, *OPEN_ACTIONS, *LINKS])
-def test_no_cache_stores_what_follows_from_an_action(name: str, owner_client: Client) -> None:
+def test_no_cache_stores_what_follows_from_an_action(owner_client: Client) -> None:
     known = {"slug": "support", "token": "x", "page": "assemblies"}
-    pattern = next(p for p in urls.urlpatterns if isinstance(p, URLPattern) and p.name == name)
-    url = reverse(f"dashboard:{name}", kwargs={k: known.get(k, 1) for k in pattern.pattern.converters})
-    assert "no-store" in owner_client.post(url).headers["Cache-Control"]
+
+    def check(name: str) -> None:
+        pattern = next(p for p in urls.urlpatterns if isinstance(p, URLPattern) and p.name == name)
+        url = reverse(f"dashboard:{name}", kwargs={k: known.get(k, 1) for k in pattern.pattern.converters})
+        assert "no-store" in same(owner_client).post(url).headers["Cache-Control"]
+
+    walk([*ACTIONS, *OPEN_ACTIONS, *LINKS], check)
 
 
 @pytest.mark.parametrize("url", ["/healthz", "/metrics", "/accounts/login/", "/admin/login/", "/nowhere"])
@@ -305,27 +327,28 @@ def test_no_cache_stores_the_other_addresses(url: str) -> None:
     assert "no-store" in Client().get(url).headers["Cache-Control"]
 
 
-@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES])
-def test_anonymous_visitors_are_sent_to_the_login(name: str, address) -> None:
-    response = Client().get(address(name))
-    assert response.status_code == 302
-    assert response.headers["Location"] == f"{reverse('login')}?next={address(name)}"
+def test_anonymous_visitors_are_sent_to_the_login(address) -> None:
+    def check(name: str) -> None:
+        response = Client().get(address(name))
+        assert response.status_code == 302
+        assert response.headers["Location"] == f"{reverse('login')}?next={address(name)}"
+
+    walk([*PAGES, *CLOSED_PAGES], check)
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-def test_anonymous_visitors_change_nothing(name: str, address) -> None:
-    assert Client().post(address(name)).status_code == 302
+def test_anonymous_visitors_change_nothing(address) -> None:
+    def check(name: str) -> None:
+        assert Client().post(address(name)).status_code == 302
+
+    walk(ACTIONS, check)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(n for n, is_owned in PAGES.items() if is_owned),
-        *(n for n, (_, is_owned) in CLOSED_PAGES.items() if is_owned),
-    ],
-)
-def test_outsiders_find_nothing(name: str, address, outsider_client: Client) -> None:
-    assert outsider_client.get(address(name)).status_code == 404
+def test_outsiders_find_nothing(address, outsider_client: Client) -> None:
+    def check(name: str) -> None:
+        assert same(outsider_client).get(address(name)).status_code == 404
+
+    closed = (name for name, (_, is_owned) in CLOSED_PAGES.items() if is_owned)
+    walk([*(name for name, is_owned in PAGES.items() if is_owned), *closed], check)
 
 
 def test_outsiders_pages_link_to_nothing_of_the_team(
@@ -350,27 +373,29 @@ def test_a_number_beyond_the_databases_is_not_found(address, owner_client: Clien
         assert owner_client.get(url).status_code == (200 if url == address(name) else 404), url
 
 
-@pytest.mark.parametrize("name", [n for n, (_, is_owned) in ACTIONS.items() if is_owned])
-def test_outsiders_change_nothing(name: str, address, outsider_client: Client) -> None:
-    assert outsider_client.post(address(name)).status_code == 404
+def test_outsiders_change_nothing(address, outsider_client: Client) -> None:
+    def check(name: str) -> None:
+        assert same(outsider_client).post(address(name)).status_code == 404
+
+    walk((name for name, (_, is_owned) in ACTIONS.items() if is_owned), check)
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-def test_a_role_below_gets_403(name: str, address, team: Team) -> None:
-    needed = ACTIONS[name][0]
-    roles = list(Role)
-    client = log_in(factories.make_user("below", team, roles[roles.index(needed) - 1]))
-    for response in (client.post(address(name)), *[client.get(address(name))] * (name in ALSO_FORMS)):
-        assert response.status_code == 403
-        assert f"This requires the role {needed.label.lower()}" in response.content.decode()
+def test_a_role_below_gets_403(address, holders: dict[Role, Client]) -> None:
+    def check(name: str) -> None:
+        needed, _ = ACTIONS[name]
+        client = same(holders[role_below(needed)])
+        for response in (client.post(address(name)), *[client.get(address(name))] * (name in ALSO_FORMS)):
+            assert response.status_code == 403
+            assert f"This requires the role {needed.label.lower()}" in response.content.decode()
+
+    walk(ACTIONS, check)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [n for n in ACTIONS if n not in PAGES and n not in ALSO_FORMS],
-)
-def test_actions_refuse_get(name: str, address, owner_client: Client) -> None:
-    assert owner_client.get(address(name)).status_code == 405
+def test_actions_refuse_get(address, owner_client: Client) -> None:
+    def check(name: str) -> None:
+        assert same(owner_client).get(address(name)).status_code == 405
+
+    walk((name for name in ACTIONS if name not in PAGES and name not in ALSO_FORMS), check)
 
 
 # Fields that a form needs to take effect. The other actions need none.
@@ -410,26 +435,33 @@ SENT_ELSEWHERE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [n for n in (*ACTIONS, "view_save") if n not in SENT_ELSEWHERE])
-def test_what_a_browser_sends_ends_in_a_redirect(name: str, address, team: Team) -> None:
-    role, _ = ACTIONS.get(name, (Role.VIEWER, False))
-    response = log_in(factories.make_user("able", team, role)).post(address(name), FORMS.get(name, {}))
-    assert response.status_code == 302, re.findall(r'id="id_(\w+)_error".*?</div>', response.content.decode())
+def test_what_a_browser_sends_ends_in_a_redirect(address, holders: dict[Role, Client]) -> None:
+    def check(name: str) -> None:
+        role, _ = ACTIONS.get(name, (Role.VIEWER, False))
+        response = same(holders[role]).post(address(name), FORMS.get(name, {}))
+        errors = re.findall(r'id="id_(\w+)_error".*?</div>', response.content.decode())
+        assert response.status_code == 302, errors
+
+    walk((name for name in (*ACTIONS, "view_save") if name not in SENT_ELSEWHERE), check)
 
 
-@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES, *FRAGMENTS])
-def test_head_is_answered_as_get_without_the_body(name: str, address, owner_client: Client) -> None:
-    url = address(name)
-    head, get = owner_client.head(url), owner_client.get(url)
-    assert head.status_code == get.status_code
-    assert head.getvalue() == b""
-    assert head.headers.get("Content-Type") == get.headers.get("Content-Type")
+def test_head_is_answered_as_get_without_the_body(address, owner_client: Client) -> None:
+    def check(name: str) -> None:
+        url, client = address(name), same(owner_client)
+        head, get = client.head(url), client.get(url)
+        assert head.status_code == get.status_code
+        assert head.getvalue() == b""
+        assert head.headers.get("Content-Type") == get.headers.get("Content-Type")
+
+    walk([*PAGES, *CLOSED_PAGES, *FRAGMENTS], check)
 
 
-@pytest.mark.parametrize("name", [n for n in ACTIONS if n not in PAGES])
-def test_head_does_nothing_where_get_does_not(name: str, address, owner_client: Client) -> None:
-    url = address(name)
-    assert owner_client.head(url).status_code == owner_client.get(url).status_code
+def test_head_does_nothing_where_get_does_not(address, owner_client: Client) -> None:
+    def check(name: str) -> None:
+        url, client = address(name), same(owner_client)
+        assert client.head(url).status_code == client.get(url).status_code
+
+    walk((name for name in ACTIONS if name not in PAGES), check)
 
 
 @pytest.mark.parametrize(
@@ -455,14 +487,38 @@ def test_what_an_expired_session_sent_leads_back_to_its_page(
     assert client.post(login, given).headers["Location"] == way_back
 
 
-@pytest.mark.parametrize("name", [*PAGES, *CLOSED_PAGES, *FRAGMENTS])
-def test_a_nul_in_the_address_is_no_error(name: str, address, owner_client: Client) -> None:
-    names = (
+def test_a_nul_in_the_address_is_no_error(address, owner_client: Client) -> None:
+    fields = {
         "after", "before", "config", "evaluation", "explain", "find", "key", "model", "next", "phase", "q",
         "question", "record", "repository", "show", "space", "task", "until", "version", "words",
-    )  # fmt: skip
-    for given in names:
-        assert owner_client.get(address(name), {given: "a\0"}).status_code < 500, given
+    }  # fmt: skip
+
+    def check(name: str) -> None:
+        client, url = same(owner_client), address(name)
+        with fields_read() as read:
+            client.get(url)
+        for given in ("unknown", *sorted(fields & read)):
+            assert client.get(url, {given: "a\0"}).status_code < 500, given
+
+    walk([*PAGES, *CLOSED_PAGES, *FRAGMENTS], check)
+
+
+@contextmanager
+def fields_read() -> Iterator[set[str]]:
+    """Note the fields that pages look up in the address. A page handles all others alike."""
+    read: set[str] = set()
+
+    def noting(look_up: Callable[..., Any]) -> Callable[..., Any]:
+        def note(given: QueryDict, field: str, *default: Any) -> Any:
+            read.add(field)
+            return look_up(given, field, *default)
+
+        return note
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("__contains__", "__getitem__", "get", "getlist"):
+            patch.setattr(QueryDict, name, noting(getattr(QueryDict, name)))
+        yield read
 
 
 def test_no_page_has_inline_styles_or_scripts(address, owner_client: Client) -> None:
