@@ -58,6 +58,17 @@ def _sql_flush(_ops: object, _style: object, tables: list[str], **_options: Any)
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _commits_do_not_wait_for_the_disk(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """Save several milliseconds per commit, also in the processes that tests start."""
+    name = connection.settings_dict["NAME"]
+    if name == settings.DATABASE_PARAMS.get("dbname"):
+        return
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+        cursor.execute("SET synchronous_commit = off")
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_session_outlives_the_database(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[None]:
