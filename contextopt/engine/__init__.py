@@ -35,7 +35,7 @@ from contextopt.engine.briefs.findings import Finding, parse_findings, render_fi
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.budget import Cut, allocate, truncate
 from contextopt.engine.details import Query, RecordDetail
-from contextopt.engine.ranking import FilterResult, filter_records, rank, score, score_float
+from contextopt.engine.ranking import filter_records, rank, score, score_float
 from contextopt.engine.relevance import Match, Relevance, rate_neighbours, relevances
 from contextopt.engine.rendering import fit_header, header, render, summary_line
 from contextopt.engine.settings import ContextConfig
@@ -44,7 +44,6 @@ from contextopt.engine.validation import BudgetExceeded, EngineError, InvalidVal
 from contextopt.engine.values import (
     Assembled,
     Certificate,
-    ContextFilters,
     ContextStats,
     DateRange,
     FilterCounts,
@@ -63,13 +62,11 @@ __all__ = [
     "Claim",
     "Compression",
     "ContextConfig",
-    "ContextFilters",
     "ContextStats",
     "Cut",
     "DateRange",
     "EngineError",
     "FilterCounts",
-    "FilterResult",
     "Finding",
     "HeuristicTokenizer",
     "InvalidValue",

@@ -21,7 +21,7 @@ import numpy as np
 from contextopt.engine.budget import Cut
 from contextopt.engine.details import Query
 from contextopt.engine.ranking import MAX_PART, Scored
-from contextopt.engine.relevance import NOT_RELEVANT, Relevance, own_relevances, weighted_relevance
+from contextopt.engine.relevance import NOT_RELEVANT, own_relevances, weighted_relevance
 from contextopt.engine.settings import ContextConfig
 
 LOW_RELEVANCE = "low_relevance"
@@ -133,26 +133,16 @@ def _share(records: Sequence[Scored], query: Query, config: ContextConfig, best:
     parts = [query.relevant.get(scored.record.id, NOT_RELEVANT) for scored in records]
     has_neighbours = any(part.neighbour > 0 for part in parts)
     longer = math.log(sum(scored.record.tokens for scored in records) / len(records) / USUAL_TOKENS)
+    weights = float(config.semantic_weight + config.lexical_weight) or 1.0
+    full_match = MAX_PART * weights * (2 if has_neighbours else 1)
+    similar, usual = [part.semantic for part in parts if part.semantic is not None], query.usual_similarity
+    more_similar = max(similar) / MAX_PART - usual if similar and usual is not None else 0.0
     share = (
         USUAL_SHARE
-        + PER_MATCH * (best / _full_match(parts, config) - USUAL_MATCH)
-        + PER_SIMILARITY * _more_similar(parts, query.usual_similarity)
+        + PER_MATCH * (best / full_match - USUAL_MATCH)
+        + PER_SIMILARITY * more_similar
         + PER_LENGTH * longer
         + (PER_LONG_TURN * max(0.0, longer) if has_neighbours else PER_APART)
     )
     calibrated = min(GREATEST_SHARE, max(LEAST_SHARE, share))
     return min(1.0, max(0.0, calibrated + float(config.adaptive_strictness)))
-
-
-def _more_similar(parts: Sequence[Relevance], usual: float | None) -> float:
-    """Return by how much the highest cosine exceeds the usual one; 0 if either is unknown."""
-    similar = [part.semantic for part in parts if part.semantic is not None]
-    return max(similar) / MAX_PART - usual if similar and usual is not None else 0.0
-
-
-def _full_match(parts: Sequence[Relevance], config: ContextConfig) -> float:
-    """Return the highest possible relevance: from words and meaning, and from neighbours if any record has
-    them.
-    """
-    weights = float(config.semantic_weight + config.lexical_weight) or 1.0
-    return MAX_PART * weights * (2 if any(part.neighbour > 0 for part in parts) else 1)

@@ -1,10 +1,10 @@
 """Build one context: filter, score, allocate, truncate, render, count."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import cache, partial
+from itertools import tee
 
 from contextopt.engine.adaptive import LOW_RELEVANCE, cut_by_worth
 from contextopt.engine.budget import Cut, allocate, truncate
@@ -30,7 +30,6 @@ from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query
 from contextopt.engine.rendering import FittedHeader, add_day, fit_header, join_lines, order_records
 from contextopt.engine.settings import (
     ADAPTIVE,
-    FIXED,
     HEADER_STAGE,
     LAST_RECORDS_STAGE,
     SCORED_STAGE,
@@ -43,7 +42,6 @@ from contextopt.engine.values import (
     WHOLE_SHARES,
     Assembled,
     Certificate,
-    ContextFilters,
     ContextStats,
     DateRange,
     FilterCounts,
@@ -66,7 +64,7 @@ NOT_LOADED = "not_loaded"
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The inputs of one assembly."""
+    """The inputs of one assembly. `query` is None unless the stage ranks by it."""
 
     space: SpaceContext
     config: ContextConfig
@@ -74,13 +72,7 @@ class _Request:
     tokenizer: Tokenizer
     query: Query | None
     sight: Sight
-
-    @property
-    def is_adaptive(self) -> bool:
-        return self.config.stage == SEARCH_STAGE and self.config.budget_mode == ADAPTIVE
-
-    def with_fixed_budget(self) -> "_Request":
-        return replace(self, config=self.config.replace(budget_mode=FIXED))
+    is_adaptive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +90,21 @@ class _Candidates:
     def unseen(self) -> int:
         """Return the candidates that were counted but not loaded."""
         return self.counts.filtered - len(self.ranked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The header, the tokens for the whole text, and those for the records below the header."""
+
+    header: FittedHeader
+    budget_tokens: int
+    record_tokens: int
+
+    @classmethod
+    def below(cls, header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> "_Room":
+        """Count the header with the blank line after it. A cut header leaves no room for records."""
+        left = 0 if header.is_cut else budget_tokens - tokenizer.count(header.text + "\n")
+        return cls(header, budget_tokens, left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,29 +158,28 @@ def assemble(
         check_distinct("baseline", baseline)
     if query is None:
         config = config.without_question()
-    request = _Request(space, config, utc("now", now), tokenizer, query, sight)
+    elif config.stage != SEARCH_STAGE:
+        query = None
+    is_adaptive = query is not None and config.budget_mode == ADAPTIVE
+    request = _Request(space, config, utc("now", now), tokenizer, query, sight, is_adaptive)
     allocation = allocate(config, sizes, carried_tokens=sight.tokens)
     budget_tokens = allocation.context - sight.tokens
     header = fit_header(space, budget_tokens, tokenizer)
     candidates = _candidates(request, counts)
     opening = add_day(header, candidates.day, budget_tokens, tokenizer) if candidates.day else header
-    room = budget_tokens - _cost_before_records(opening, budget_tokens, tokenizer)
-    selections = tuple(map(cache, _selections(request, candidates, room)))
-    choose = partial(
-        _choose, candidates=candidates, selections=selections, header=opening, budget_tokens=budget_tokens,
-        room=room,
-    )  # fmt: skip
-    chosen = choose(request)
-    fixed = choose(request.with_fixed_budget()) if request.is_adaptive else None
-    stage3 = _Baseline()
-    if config.stage >= SCORED_STAGE:
-        budget = _stage3_budget(config, sizes)
-        stage3 = _render_baseline(request, space.records if baseline is None else baseline, header, budget)
+    room = _Room.below(opening, budget_tokens, tokenizer)
+    selections, same_selections = tee(_selections(request, candidates, room))
+    chosen = _choose(request, candidates, selections, room)
+    fixed = None
+    if is_adaptive:
+        fixed = _choose(replace(request, is_adaptive=False), candidates, same_selections, room)
+    stage3 = _baseline(request, space.records if baseline is None else baseline, header, sizes)
+    digest = hashlib.sha256(chosen.text.encode()).hexdigest()
     return Assembled(
         text=chosen.text,
         allocation=allocation,
         stats=_stats(candidates, chosen, opening, allocation, stage3, sight),
-        certificate=_certify(chosen, tokenizer, sight),
+        certificate=Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest, sight.tokens),
         ledger=_ledger(chosen, request),
         order=chosen.order,
         baseline_text=stage3.text,
@@ -185,29 +191,25 @@ def assemble(
 
 
 def _candidates(request: _Request, counts: FilterCounts | None) -> _Candidates:
-    config, records = request.config, request.space.records
+    config, records, query = request.config, request.space.records, request.query
+    limit, day = config.record_limit, None
     if config.stage == HEADER_STAGE:
         return _Candidates([], FilterCounts(0), 0)
     if config.stage == LAST_RECORDS_STAGE:
-        limit = STAGE_3_RECORDS if config.max_records is None else min(STAGE_3_RECORDS, config.max_records)
+        limit = STAGE_3_RECORDS if limit is None else min(STAGE_3_RECORDS, limit)
         ranked, found = _last_records(records, request.now)
-        return _Candidates(ranked, _believe(counts, found), limit)
-    window = DateRange.ending_at(request.now, config.effective_window_days)
-    kept, outside_window, deleted = filter_records(records, ContextFilters(window))
-    found = FilterCounts(len(kept), outside_window, deleted)
-    if config.stage != SEARCH_STAGE or request.query is None:
-        ranked = rank(kept, request.now, config)
-        return _Candidates(ranked, _believe(counts, found), config.record_limit)
-    ranked = rank_by_query(kept, request.query.relevant, request.now, config)
-    day = shared_day(ranked, request.query)
-    return _Candidates(ranked, _believe(counts, found), config.record_limit, day)
-
-
-def _believe(counts: FilterCounts | None, found: FilterCounts) -> FilterCounts:
-    """Return the database's counts, but at least the loaded rows, which the counts may lag behind."""
-    if counts is None:
-        return found
-    return FilterCounts(max(counts.filtered, found.filtered), counts.outside_window, counts.deleted)
+    else:
+        window = DateRange.ending_at(request.now, config.effective_window_days)
+        kept, found = filter_records(records, window)
+        if query is None:
+            ranked = rank(kept, request.now, config)
+        else:
+            ranked = rank_by_query(kept, query.relevant, request.now, config)
+            day = shared_day(ranked, query)
+    if counts is not None:
+        # They may lag behind the loaded rows.
+        found = FilterCounts(max(counts.filtered, found.filtered), counts.outside_window, counts.deleted)
+    return _Candidates(ranked, found, limit, day)
 
 
 def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[list[Scored], FilterCounts]:
@@ -220,82 +222,64 @@ def _last_records(records: tuple[RecordSummary, ...], now: datetime) -> tuple[li
     return [Scored(record, 0) for record in dated], counts
 
 
+def _selections(request: _Request, candidates: _Candidates, room: _Room) -> Iterator[Selection]:
+    """Yield the selections to try, those with shorter records first."""
+    query, config = request.query, request.config
+    if query is None:
+        yield Selection(tuple(candidates.ranked))
+        return
+    for limit in record_limits(config, room.record_tokens):
+        yield select(
+            candidates.ranked,
+            query,
+            config,
+            request.tokenizer,
+            room_tokens=room.record_tokens,
+            limit_tokens=limit,
+            has_dates=candidates.day is None,
+        )
+
+
 def _choose(
-    request: _Request,
-    candidates: _Candidates,
-    selections: Sequence[Callable[[], Selection]],
-    header: FittedHeader,
-    budget_tokens: int,
-    room: int,
+    request: _Request, candidates: _Candidates, selections: Iterator[Selection], room: _Room
 ) -> _Chosen:
     """Render records at the largest size at which all of them fit, or else at the smallest."""
-    first, *larger = selections
-    chosen = _pack(request, candidates, first(), header, budget_tokens, room)
-    for select_larger in larger:
-        if chosen.cut.dropped or candidates.unseen or not chosen.selection.is_shortened:
+    packed = (_pack(request, candidates, selection, room) for selection in selections)
+    chosen = next(packed)
+    while chosen.selection.is_shortened and not chosen.cut.dropped and not candidates.unseen:
+        larger = next(packed, None)
+        if larger is None or larger.cut.dropped:
             break
-        packed = _pack(request, candidates, select_larger(), header, budget_tokens, room)
-        if packed.cut.dropped:
-            break
-        chosen = packed
+        chosen = larger
     return chosen
 
 
-def _selections(
-    request: _Request, candidates: _Candidates, room_tokens: int
-) -> Iterator[Callable[[], Selection]]:
-    """Yield the selections to try, those with shorter records first."""
-    query, config, tokenizer = request.query, request.config, request.tokenizer
-    if config.stage != SEARCH_STAGE or query is None:
-        yield partial(Selection, tuple(candidates.ranked))
-        return
-    has_dates = candidates.day is None
-    prepare = partial(select, candidates.ranked, query, config, tokenizer, has_dates=has_dates)
-    for limit in record_limits(config, room_tokens):
-        yield partial(prepare, room_tokens=room_tokens, limit_tokens=limit)
-
-
-def _pack(
-    request: _Request,
-    candidates: _Candidates,
-    selection: Selection,
-    header: FittedHeader,
-    budget_tokens: int,
-    room: int,
-) -> _Chosen:
+def _pack(request: _Request, candidates: _Candidates, selection: Selection, room: _Room) -> _Chosen:
     """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
-    tokenizer = request.tokenizer
-    cut = truncate(selection.ranked, room, candidates.max_records)
+    header, sight = room.header, request.sight
+    cut = truncate(selection.ranked, room.record_tokens, candidates.max_records)
     if request.is_adaptive and request.query is not None:
         cut = cut_by_worth(cut, request.query, request.config)
-    sight = request.sight
     unseen = FittedHeader("", 0, header.is_cut) if sight.has_header(header.text) else header
+    order: tuple[int, ...] = ()
+    text, tokens = unseen.text, unseen.tokens
     while cut.kept:
         fresh = [scored for scored in cut.kept if not sight.shows(scored.record)]
         # Lines without a date need the header right before them. Another day may follow an earlier header.
         head = header if fresh and candidates.day else unseen
         records = order_records(fresh, request.config.record_order)
-        text = join_lines(head.text, records)
-        tokens = tokenizer.count(text)
-        if tokens <= budget_tokens:
-            order = tuple([record.id for record in records])
-            return _Chosen(_keep_seen(cut, sight), selection, order, text, tokens)
+        lines = join_lines(head.text, records)
+        counted = request.tokenizer.count(lines)
+        if counted <= room.budget_tokens:
+            text, tokens, order = lines, counted, tuple([record.id for record in records])
+            break
         cut = cut.without_last()
-    return _Chosen(_keep_seen(cut, sight), selection, (), unseen.text, unseen.tokens)
-
-
-def _keep_seen(cut: Cut, sight: Sight) -> Cut:
-    """Keep dropped records that an earlier block shows, since they are in the prompt anyway."""
-    if not sight.records:
-        return cut
-    seen = tuple(scored for scored in cut.dropped if sight.has(scored.record))
-    dropped = tuple(scored for scored in cut.dropped if not sight.has(scored.record))
-    return Cut(cut.kept + seen, dropped, cut.reason)
-
-
-def _cost_before_records(header: FittedHeader, budget_tokens: int, tokenizer: Tokenizer) -> int:
-    """Count the header with the blank line after it. A cut header leaves no room for records."""
-    return budget_tokens if header.is_cut else tokenizer.count(header.text + "\n")
+    if sight.records:
+        # Dropped records that an earlier block shows are kept, since they are in the prompt anyway.
+        seen = tuple(scored for scored in cut.dropped if sight.has(scored.record))
+        dropped = tuple(scored for scored in cut.dropped if not sight.has(scored.record))
+        cut = Cut(cut.kept + seen, dropped, cut.reason)
+    return _Chosen(cut, selection, order, text, tokens)
 
 
 def _wants_more(candidates: _Candidates, chosen: _Chosen, query: Query | None) -> bool:
@@ -307,33 +291,28 @@ def _wants_more(candidates: _Candidates, chosen: _Chosen, query: Query | None) -
     return any(scored.record.id not in query.details for scored in chosen.cut.kept)
 
 
-def _stage3_budget(config: ContextConfig, sizes: PartSizes) -> int | None:
-    try:
-        return allocate(config, sizes, stage=LAST_RECORDS_STAGE).context
-    except BudgetExceeded:
-        # Stage 3's share may be set below stage 4's, which also lowers the total.
-        return None
-
-
-def _render_baseline(
-    request: _Request,
-    records: tuple[RecordSummary, ...],
-    header: FittedHeader,
-    budget_tokens: int | None,
+def _baseline(
+    request: _Request, records: tuple[RecordSummary, ...], header: FittedHeader, sizes: PartSizes
 ) -> _Baseline:
     """Assemble stage 3 for comparison. If the tokenizer is additive, add up tokens instead of counting."""
-    if budget_tokens is None:
+    config, tokenizer = request.config, request.tokenizer
+    if config.stage < SCORED_STAGE:
         return _Baseline()
-    tokenizer = request.tokenizer
+    try:
+        budget_tokens = allocate(config, sizes, stage=LAST_RECORDS_STAGE).context
+    except BudgetExceeded:
+        # Stage 3's share may be set below stage 4's, which also lowers the total.
+        return _Baseline()
     if header.is_cut or header.tokens > budget_tokens:
         header = fit_header(request.space, budget_tokens, tokenizer)
-    header_tokens = _cost_before_records(header, budget_tokens, tokenizer)
+    room = _Room.below(header, budget_tokens, tokenizer)
     ranked, _ = _last_records(records, request.now)
-    kept = truncate(ranked, budget_tokens - header_tokens, STAGE_3_RECORDS).kept
-    ordered = order_records(kept, request.config.record_order)
+    kept = truncate(ranked, room.record_tokens, STAGE_3_RECORDS).kept
+    ordered = order_records(kept, config.record_order)
     text = join_lines(header.text, ordered)
     order = tuple([record.id for record in ordered])
     if kept and tokenizer.is_additive:
+        header_tokens = budget_tokens - room.record_tokens
         return _Baseline(text, header_tokens + sum([scored.record.tokens for scored in kept]), order)
     return _Baseline(text, tokenizer.count(text), order)
 
@@ -370,11 +349,6 @@ def _stats(
     )
 
 
-def _certify(chosen: _Chosen, tokenizer: Tokenizer, sight: Sight) -> Certificate:
-    digest = hashlib.sha256(chosen.text.encode()).hexdigest()
-    return Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest, sight.tokens)
-
-
 def _ledger(chosen: _Chosen, request: _Request) -> tuple[LedgerEntry, ...]:
     """List all kept records and the best dropped ones in rank order."""
     cut, repeated = chosen.cut, chosen.selection
@@ -397,7 +371,7 @@ def _entry(scored: Scored, request: _Request, reason: str, duplicate_of: int | N
     parts: dict[str, float] = {}
     if request.config.stage >= SCORED_STAGE:
         parts = {"recency": recency(record.date, request.now), "frequency": frequency(record.view_count)}
-    if request.config.stage == SEARCH_STAGE and request.query is not None:
+    if request.query is not None:
         parts |= request.query.relevant.get(record.id, NOT_RELEVANT).to_parts()
     return LedgerEntry(
         id=record.id,

@@ -59,7 +59,11 @@ class RatedText:
 
     @cached_property
     def _worth(self) -> list[float]:
-        return _worth(self._passages, self.query)
+        wanted = set(self.query)
+        held = [wanted & distinct_terms(passage) for passage in self._passages]
+        containing = Counter(term for found in held for term in found)
+        rarity = {term: math.log(1 + len(held) / count) for term, count in containing.items()}
+        return [sum(rarity[term] for term in sorted(found)) for found in held]
 
 
 def split_passages(text: str) -> Iterator[str]:
@@ -74,14 +78,6 @@ def split_passages(text: str) -> Iterator[str]:
             passage = passage[end:].lstrip()
         if passage:
             yield passage
-
-
-def _worth(passages: Sequence[str], query: Collection[str]) -> list[float]:
-    wanted = set(query)
-    held = [wanted & distinct_terms(passage) for passage in passages]
-    containing = Counter(term for found in held for term in found)
-    rarity = {term: math.log(1 + len(passages) / count) for term, count in containing.items()}
-    return [sum(rarity[term] for term in sorted(found)) for found in held]
 
 
 def _choose(passages: Sequence[str], worth: Sequence[float], max_chars: int) -> set[int]:

@@ -127,13 +127,7 @@ def _resemble(one: Shingles, other: Shingles) -> bool:
 
 def _facts(words: tuple[str, ...]) -> Counter[str]:
     """Count the words that a paraphrase may not change."""
-    return Counter(word for word in words if _is_fact(word))
-
-
-def _is_fact(word: str) -> bool:
-    return (
-        word in _NEGATIONS
-        or word.endswith(("n't", "n’t"))
-        or any(char.isdigit() for char in word)
-        or not word.isalpha()
+    # A word that is all letters has no digit.
+    return Counter(
+        word for word in words if word in _NEGATIONS or word.endswith(("n't", "n’t")) or not word.isalpha()
     )

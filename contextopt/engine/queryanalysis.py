@@ -1,10 +1,9 @@
 """Find what a question is about: its days and person, its subject, and its part of a conversation."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from itertools import groupby
 from statistics import fmean
 from typing import NamedTuple
 
@@ -238,8 +237,10 @@ class Topics:
 
     def __init__(self, own: Mapping[int, float], places: Mapping[int, Place]) -> None:
         """Find the episodes. `own` is each match's own relevance; matches without a place are ignored."""
-        members = [(places[row], value) for row, value in _excess(own) if row in places]
-        self._episodes = list(_long_episodes(members))
+        ranked = sorted(own.items(), key=lambda match: (-match[1], match[0]))
+        least = ranked[min(MATCHES_MAX, len(ranked) - 1)][1] if ranked else 0.0
+        members = [(places[row], value - least) for row, value in ranked if value > least and row in places]
+        self._episodes = _long_episodes(members)
         densest = [float(each.density(each.positions).max()) for each in self._episodes]
         self._most = max(densest, default=0.0)
 
@@ -265,27 +266,14 @@ class Topics:
         return added
 
 
-def _excess(own: Mapping[int, float]) -> Iterator[tuple[int, float]]:
-    """Yield the best matches, each with its excess over the best match that does not count."""
-    ranked = sorted(own.items(), key=lambda match: (-match[1], match[0]))
-    least = ranked[min(MATCHES_MAX, len(ranked) - 1)][1] if ranked else 0.0
-    yield from ((row, value - least) for row, value in ranked if value > least)
-
-
-def _long_episodes(members: Iterable[tuple[Place, float]]) -> Iterator[_Episode]:
-    ordered = sorted(members, key=lambda member: member[0][:3])
-    for _, thread in groupby(ordered, key=lambda member: member[0].thread):
-        for episode in _without_breaks(thread):
-            if episode[-1][0].position - episode[0][0].position > SHORT_EPISODE:
-                yield _Episode.of(episode)
-
-
-def _without_breaks(thread: Iterable[tuple[Place, float]]) -> Iterator[list[tuple[Place, float]]]:
-    """Split a thread's matches at breaks."""
-    episode: list[tuple[Place, float]] = []
-    for member in thread:
-        if episode and abs(member[0].date - episode[-1][0].date) > BREAK:
-            yield episode
-            episode = []
-        episode.append(member)
-    yield episode
+def _long_episodes(members: Iterable[tuple[Place, float]]) -> list[_Episode]:
+    """Split each thread's matches at breaks."""
+    episodes: list[list[tuple[Place, float]]] = []
+    for place, value in sorted(members, key=lambda member: member[0][:3]):
+        before = episodes[-1][-1][0] if episodes else None
+        if before and before.thread == place.thread and abs(place.date - before.date) <= BREAK:
+            episodes[-1].append((place, value))
+        else:
+            episodes.append([(place, value)])
+    long = [each for each in episodes if each[-1][0].position - each[0][0].position > SHORT_EPISODE]
+    return [_Episode.of(each) for each in long]

@@ -6,22 +6,16 @@ from typing import NamedTuple
 
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.validation import WEIGHT_DECIMALS, utc
-from contextopt.engine.values import ContextFilters, RecordSummary
+from contextopt.engine.values import DateRange, FilterCounts, RecordSummary
 
 
-class FilterResult(NamedTuple):
-    """The candidates, in the order given, and the number filtered out for each cause."""
-
-    kept: tuple[RecordSummary, ...]
-    outside_window: int
-    deleted: int
-
-
-def filter_records(records: tuple[RecordSummary, ...], filters: ContextFilters) -> FilterResult:
-    """Keep records that are live and inside the window. A pinned record always passes."""
-    present = [record for record in records if filters.include_deleted or not record.deleted]
-    kept = tuple(record for record in present if record.pinned or record.date in filters.date_range)
-    return FilterResult(kept, len(present) - len(kept), len(records) - len(present))
+def filter_records(
+    records: tuple[RecordSummary, ...], window: DateRange
+) -> tuple[tuple[RecordSummary, ...], FilterCounts]:
+    """Keep records that are live and inside the window, and count them all. A pinned record always passes."""
+    present = [record for record in records if not record.deleted]
+    kept = tuple(record for record in present if record.pinned or record.date in window)
+    return kept, FilterCounts(len(kept), len(present) - len(kept), len(records) - len(present))
 
 
 MAX_PART = 10
@@ -82,12 +76,8 @@ def frequency(view_count: int) -> float:
 
 def score(record: RecordSummary, now: datetime, config: ContextConfig) -> int:
     """Return the integer score; `score_float` converts it."""
-    return _score(record, utc("now", now), coefficients(config))
-
-
-def _score(record: RecordSummary, now: datetime, weights: Coefficients) -> int:
-    left = HORIZON_US - age_us(record.date, now)
-    return weights.recency * (left if left > 0 else 0) + weights.frequency * min(MAX_PART, record.view_count)
+    [(_, value)] = score_all([record], now, config)
+    return value
 
 
 def score_float(value: int) -> float:
@@ -109,7 +99,9 @@ def score_all(
     now = utc("now", now)
     weights = coefficients(config)
     for record in records:
-        yield record, _score(record, now, weights)
+        left = HORIZON_US - age_us(record.date, now)
+        views = min(MAX_PART, record.view_count)
+        yield record, weights.recency * (left if left > 0 else 0) + weights.frequency * views
 
 
 def precedence(scored: Scored) -> tuple[bool, int, datetime, int]:

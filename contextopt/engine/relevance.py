@@ -2,9 +2,9 @@
 
 The parts run from 0 to 10 like recency and frequency: `semantic` is the cosine times ten, `lexical` is BM25
 relative to the best candidate, `neighbour` is the relevance of the records around it in its thread. `date`
-and `who` are for records from the days and by the person that the question names (see mentions.py), `topic`
-for records from the part of a long conversation that is about the question (see topics.py). The score stays
-an exact integer (see scoring.py): parts are rounded to millionths before they are weighted.
+and `who` are for records from the days and by the person that the question names, `topic` for records from
+the part of a long conversation that is about the question (see queryanalysis.py). The score stays an exact
+integer (see ranking.py): parts are rounded to millionths before they are weighted.
 
 Measured on dialogues (benchmarks, section `recall`): a weighted sum of the parts finds more at every budget
 than reciprocal rank fusion, and a neighbour of a match often contains the answer. A short record says little
@@ -69,14 +69,7 @@ class Relevance(NamedTuple):
     topic: float = 0.0
 
     def to_parts(self) -> dict[str, float]:
-        return {
-            "semantic": self.semantic or 0.0,
-            "lexical": self.lexical,
-            "neighbour": self.neighbour,
-            "date": self.date,
-            "who": self.who,
-            "topic": self.topic,
-        }
+        return {**self._asdict(), "semantic": self.semantic or 0.0}
 
 
 NOT_RELEVANT = Relevance()
@@ -116,7 +109,9 @@ def rate_neighbours(
     """
     runs = _Runs.of(threads, relevant, sizes)
     short = SHORT_TOKENS / (runs.sizes + SHORT_TOKENS)
-    beside = _fits(runs.sizes, config.question_record_tokens) * runs.nearby(config)
+    beside = runs.nearby(config)
+    if (record_tokens := config.question_record_tokens) is not None:
+        beside *= record_tokens / np.maximum(record_tokens, runs.sizes)
     passage = PASSAGE_WEIGHT * runs.passages(config)
     shared = float(config.neighbour_share) * ((1 - short) * beside + short * passage)
     rated = dict(relevant)
@@ -174,14 +169,7 @@ class _Runs:
         begins = _sums(lengths)
         words = _sums((self.lexical * PART_SCALE).astype(np.int64))
         meant = _sums((self.semantic * PART_SCALE).astype(np.int64) * lengths)
-        first, end = self._surroundings(begins)
-        meaning = (meant[end] - meant[first]) / (begins[end] - begins[first]) / PART_SCALE
-        said = (words[end] - words[first]) / PART_SCALE
-        best = said.max(initial=0.0)
-        return _own(meaning, MAX_PART * said / best if best > 0 else said, config)
-
-    def _surroundings(self, begins: Integers) -> tuple[Integers, Integers]:
-        """Return the first place of the passage around each place, and the place after its last one."""
+        # The first place of the passage around each place, and the place after its last one.
         first = np.arange(len(self.ids))
         end = first + 1
         for step in range(1, NEIGHBOUR_REACH + 1):
@@ -190,7 +178,10 @@ class _Runs:
             is_near = begins[step:-1] - begins[1:-step] < PASSAGE_TOKENS / 2
             first[step:] -= is_one_thread & is_near
             end[:-step] += is_one_thread & is_near
-        return first, end
+        meaning = (meant[end] - meant[first]) / (begins[end] - begins[first]) / PART_SCALE
+        said = (words[end] - words[first]) / PART_SCALE
+        best = said.max(initial=0.0)
+        return _own(meaning, MAX_PART * said / best if best > 0 else said, config)
 
 
 def _sums(values: Integers) -> Integers:
@@ -208,13 +199,6 @@ def own_relevances(relevant: Mapping[int, Relevance], config: ContextConfig) -> 
 def _own(semantic: Floats, lexical: Floats, config: ContextConfig) -> Floats:
     near, worded = float(config.semantic_weight), float(config.lexical_weight)
     return (near * semantic + worded * lexical) / (near + worded or 1.0)
-
-
-def _fits(sizes: Integers, record_tokens: int | None) -> Floats:
-    """Return the share of each record's text that fits into the record size, from 0 to 1."""
-    if record_tokens is None:
-        return np.ones(len(sizes))
-    return record_tokens / np.maximum(record_tokens, sizes)
 
 
 def weighted_relevance(relevance: Relevance, config: ContextConfig) -> float:
@@ -244,7 +228,7 @@ def rank_by_query(
     now: datetime,
     config: ContextConfig,
 ) -> list[Scored]:
-    """Sort best first, like `scoring.rank`, by the score that includes relevance.
+    """Sort best first, like `ranking.rank`, by the score that includes relevance.
 
     At the greatest weights a score is below 5.5e18, inside a 64-bit integer.
     """

@@ -55,7 +55,9 @@ def line_start(title: str, type: str, date: datetime, tags: Iterable[str], *, ha
     bracket = f"[{shown_type}] " if shown_type else ""
     shown_title = flatten_to(title, TITLE_CHARS) or UNTITLED
     day = f" ({utc('date', date).date().isoformat()})" if has_date else ""
-    return f"{LINE_START}{bracket}{shown_title}{day}{_hashtags(tags)}"
+    shown = (flatten_to(tag.lstrip("# "), TAG_CHARS) for tag in tags)
+    hashtags = "".join(f" #{tag}" for tag in islice(filter(None, shown), MAX_TAGS))
+    return f"{LINE_START}{bracket}{shown_title}{day}{hashtags}"
 
 
 def question_start(
@@ -73,11 +75,6 @@ def question_start(
 def with_excerpt(start: str, excerpt: str) -> str:
     """Return the whole line; the excerpt is already one printable line."""
     return f"{start}: {excerpt}\n" if excerpt else f"{start}\n"
-
-
-def _hashtags(tags: Iterable[str]) -> str:
-    shown = (flatten_to(tag.lstrip("# "), TAG_CHARS) for tag in tags)
-    return "".join(f" #{tag}" for tag in islice(filter(None, shown), MAX_TAGS))
 
 
 class Header(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 from contextopt.engine.validation import (
     MAX_INT,
     InvalidValue,
-    check_bool,
     check_int,
     check_optional_int,
     check_text,
@@ -113,19 +112,8 @@ class DateRange:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextFilters:
-    """Which records may be candidates."""
-
-    date_range: DateRange
-    include_deleted: bool = False
-
-    def __post_init__(self) -> None:
-        check_bool("include_deleted", self.include_deleted)
-
-
-@dataclass(frozen=True, slots=True)
 class FilterCounts:
-    """How a database filtered the larger set that the given records come from.
+    """How many records were filtered. The given records may come from a larger set in a database.
 
     `filtered` counts every candidate, including pinned records outside the window.
     """

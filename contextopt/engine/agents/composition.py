@@ -111,10 +111,20 @@ def compose(
     whole = replace(candidates.step, context=candidates.step.context.keeping(profile.fields))
     step = _fixed_parts(whole, budget, counter)
     around = _Around(counter, step)
-    context = _shared_out(whole.context, profile.fields, budget - counter.count(step), counter)
+    wants = {
+        name: counter.count(whole.context.keeping([name]))
+        for name in profile.fields
+        if items_of(whole.context, name)
+    }
+    shares = share_out(budget - counter.count(step), wants)
+    kept = {name: _within(whole.context.keeping([name]), name, shares[name], counter) for name in wants}
+    context = replace(whole.context.keeping([]), **{name: getattr(part, name) for name, part in kept.items()})
     if not around.fits(context, budget):
         context, _ = trim(context, budget, around)
-    context = _filled_up(context, whole.context, budget, around)
+    for name in reversed(TRIM_ORDER):
+        value = getattr(whole.context, name)
+        if value != getattr(context, name):
+            context = _within(replace(context, **{name: value}), name, budget, around)
     step = replace(step, context=context)
     sections = tuple(_ledgers(candidates, step, fields, counter))
     warning = _too_small(sections, whole, budget, profile.budget_tokens, counter)
@@ -182,28 +192,11 @@ def _with_standing(step: Step, documents: tuple[StandingDocument, ...]) -> Step:
     return replace(step, standing=documents)
 
 
-def _shared_out(context: AgentContext, fields: Sequence[str], room: int, counter: Counter) -> AgentContext:
-    """Return the context with each field within its share."""
-    wants = {name: counter.count(context.keeping([name])) for name in fields if items_of(context, name)}
-    shares = share_out(room, wants)
-    kept = {name: _within(context.keeping([name]), name, shares[name], counter) for name in wants}
-    return replace(context.keeping([]), **{name: getattr(part, name) for name, part in kept.items()})
-
-
 def _within(context: AgentContext, name: str, budget: int, counter: Counter) -> AgentContext:
     """Return the context with the longest beginning of the field that fits."""
     if counter.fits(context, budget):
         return context
     return trim_field(context, name, budget, counter)[0]
-
-
-def _filled_up(context: AgentContext, whole: AgentContext, budget: int, around: Counter) -> AgentContext:
-    """Return the context with the remaining room filled, the most important fields first."""
-    for name in reversed(TRIM_ORDER):
-        value = getattr(whole, name)
-        if value != getattr(context, name):
-            context = _within(replace(context, **{name: value}), name, budget, around)
-    return context
 
 
 def _trimmed(whole: Step, step: Step) -> Iterator[Trimmed]:

@@ -143,7 +143,11 @@ def _compare(
         return ChangedFile(path, DELETED, "deleted")
     old = known.content if known else None
     if known is not None and old == current:
-        return _same_content(path, source, known)
+        note = REVERTED if known.is_partial else ""
+        if source == path:
+            return ChangedFile(path, note, "reverted") if note else None
+        text = f"{_renamed_heading(source)}\n{note}" if note else _renamed_heading(source)
+        return ChangedFile(path, text, "renamed", renamed_from=source)
     if is_binary(current):
         size = len(current if isinstance(current, bytes) else current.encode())
         return ChangedFile(path, f"{BINARY_FILE} {size:,} bytes", "binary")
@@ -154,14 +158,6 @@ def _compare(
     if source == path:
         return ChangedFile(path, text, "changed", is_truncated)
     return ChangedFile(path, f"{_renamed_heading(source)}\n{text}", "renamed", is_truncated, source)
-
-
-def _same_content(path: str, source: str, known: SentFile) -> ChangedFile | None:
-    note = REVERTED if known.is_partial else ""
-    if source == path:
-        return ChangedFile(path, note, "reverted") if note else None
-    text = f"{_renamed_heading(source)}\n{note}" if note else _renamed_heading(source)
-    return ChangedFile(path, text, "renamed", renamed_from=source)
 
 
 def _renamed_heading(source: str) -> str:

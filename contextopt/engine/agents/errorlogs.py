@@ -244,11 +244,6 @@ def _shorten(line: str, limit: int) -> str:
     return f"{line[: limit - tail - 3]} {GAP} {line[-tail:]}"
 
 
-def _nearness(lines_to_end: int) -> float:
-    """Return a factor that falls slowly with the distance, because a step ends soon after its failure."""
-    return max(_FAR, 1.0 - _FALL * math.log2(1 + lines_to_end / _NEAR_LINES))
-
-
 def _kind(line: str) -> str:
     """Return the part that a line shares with lines that differ only in a name, a path or a number."""
     kind = _VARIABLE.sub("#", line).strip()[:80]
@@ -264,13 +259,10 @@ class _Lines:
         self.end_lines = end_lines
         self.texts = log.split("\n")
         self.kinds = cache(_kind)
-        self.markers = self._mark()
-
-    def _mark(self) -> dict[int, Marker]:
         markers = _mark_lines(self.log, self.texts)
         for index in self._shown_scripts():
             markers.pop(index, None)
-        return {index: marker for index, marker in markers.items() if marker}
+        self.markers = {index: marker for index, marker in markers.items() if marker}
 
     def _shown_scripts(self) -> Iterator[int]:
         """Yield the lines of steps' scripts, which the CI service prints before running them."""
@@ -305,7 +297,8 @@ class _Lines:
             if index not in step:
                 values[index] = _VALUES[marker] * _OUTSIDE
         for listed in self._lists(step):
-            nearness = _nearness(end - listed[-1])
+            # A step ends soon after its failure.
+            nearness = max(_FAR, 1.0 - _FALL * math.log2(1 + (end - listed[-1]) / _NEAR_LINES))
             for index in listed:
                 value = _VALUES[self.markers[index]] * nearness
                 values[index] = max(values.get(index, 0.0), value)

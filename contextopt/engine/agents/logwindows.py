@@ -88,7 +88,11 @@ def find_surroundings(
 ) -> Iterator[tuple[int, float]]:
     """Yield the lines around a marked line, each with its share of the marker's value."""
     marker = markers[index]
-    yield from _lines_before(lines, index, _BEFORE.get(marker, ()), within)
+    shares = _BEFORE.get(marker, ())
+    start = max(within.start, index - 2 * len(shares))
+    first_word = _first_word(lines[index])
+    for near, share in zip(_written(lines, range(index - 1, start - 1, -1)), shares, strict=False):
+        yield near, max(share, _SAME_SOURCE if _first_word(lines[near]) == first_word else 0.0)
     is_heading = marker >= Marker.TROUBLE and _ANNOUNCES.search(lines[index][:_LINE_CHARS]) is not None
     shares = _ANNOUNCED if is_heading else _AFTER.get(marker, ())
     yield from _lines_after(lines, markers, index, shares, within)
@@ -98,15 +102,6 @@ def find_surroundings(
         yield from _frame_above(lines, index, within)
         yield from _headings(lines, index, within)
         yield from _own_frame(lines, index, within)
-
-
-def _lines_before(
-    lines: Sequence[str], index: int, shares: Sequence[float], within: range
-) -> Iterator[tuple[int, float]]:
-    start = max(within.start, index - 2 * len(shares))
-    first_word = _first_word(lines[index])
-    for near, share in zip(_written(lines, range(index - 1, start - 1, -1)), shares, strict=False):
-        yield near, max(share, _SAME_SOURCE if _first_word(lines[near]) == first_word else 0.0)
 
 
 def _lines_after(

@@ -31,7 +31,14 @@ def summarise_plan(plan: str | tuple[str, ...]) -> str:
     if not steps:
         return flatten_to(plan, PLAN_SUMMARY_CHARS) if isinstance(plan, str) else ""
     titles = [title for step in steps if (title := _title(step))]
-    return _join_lines(titles)
+    ends = list(accumulate(len(line) + 1 for line in titles))
+    if not ends or ends[-1] - 1 <= PLAN_SUMMARY_CHARS:
+        return "\n".join(titles)
+    for kept in range(bisect_right(ends, PLAN_SUMMARY_CHARS), -1, -1):
+        rest = f"… {len(titles) - kept} more steps"
+        if not kept or ends[kept - 1] + len(rest) <= PLAN_SUMMARY_CHARS:
+            break
+    return "\n".join([*titles[:kept], rest])
 
 
 def read_plan(value: object) -> str | tuple[str, ...]:
@@ -74,18 +81,6 @@ def _title(step: str) -> str:
     first = flatten(step.strip().partition("\n")[0]).replace("**", "")
     end = _TITLE_END.search(first)
     return flatten_to((first[: end.start()] if end else first).rstrip(".:"), STEP_TITLE_CHARS)
-
-
-def _join_lines(lines: list[str]) -> str:
-    """Join as many lines as a summary has room for. The last line gives the number of lines left out."""
-    ends = list(accumulate(len(line) + 1 for line in lines))
-    if not ends or ends[-1] - 1 <= PLAN_SUMMARY_CHARS:
-        return "\n".join(lines)
-    for kept in range(bisect_right(ends, PLAN_SUMMARY_CHARS), -1, -1):
-        rest = f"… {len(lines) - kept} more steps"
-        if not kept or ends[kept - 1] + len(rest) <= PLAN_SUMMARY_CHARS:
-            break
-    return "\n".join([*lines[:kept], rest])
 
 
 # A status is the whole result, or something follows that ends it. "Failover configured", "Error handling

@@ -337,7 +337,8 @@ def plan_retry(
         if delta.estimated_tokens <= full_tokens or delta.estimated_tokens <= counter.count(everything):
             return RetryPlan(action, task, delta, full_tokens, deltas.receiver_files)
     context = replace(context, estimated_tokens=counter.count(everything))
-    receiver = _after_everything(receiver, everything, current)
+    sent = fully_sent({file.path: file.content for file in everything.context.files})
+    receiver = {path: known for path, known in receiver.items() if path in current} | sent
     return RetryPlan(action, task, context, full_tokens, receiver, everything)
 
 
@@ -360,13 +361,6 @@ def _everything(attempt: FailedAttempt, current: Mapping[str, Content]) -> FullR
         texts = {path: content for path, content in sorted(current.items()) if not is_binary(content)}
         context = AgentContext(files=tuple(ContextFile(path, str(text)) for path, text in texts.items()))
     return FullRetry(context, attempt.plan_text, attempt.error)
-
-
-def _after_everything(
-    receiver: ReceiverFiles, everything: FullRetry, current: Mapping[str, Content]
-) -> dict[str, SentFile]:
-    sent = fully_sent({file.path: file.content for file in everything.context.files})
-    return {path: known for path, known in receiver.items() if path in current} | sent
 
 
 def _counted(context: RetryContext, counter: Counter) -> RetryContext:

@@ -202,7 +202,8 @@ def _left_out(
     """Yield the findings that never enter the brief, regardless of its budget, and why."""
     first: dict[str, str] = {}
     for finding in sorted(findings, key=lambda each: each.id not in critical):
-        original = first.setdefault(_contents(finding), finding.id)
+        contents = " ".join(re.findall(r"\w+", finding.content_json().casefold()))
+        original = first.setdefault(contents, finding.id)
         if finding.id in critical:
             continue
         if finding.confidence < settings.speculation_below:
@@ -211,10 +212,6 @@ def _left_out(
             yield finding.id, ALTERNATIVE
         elif original != finding.id:
             yield finding.id, f"{DUPLICATE} {original}"
-
-
-def _contents(finding: Finding) -> str:
-    return " ".join(re.findall(r"\w+", finding.content_json().casefold()))
 
 
 def _is_rejected_alternative(finding: Finding) -> bool:

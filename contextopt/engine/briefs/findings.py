@@ -41,7 +41,11 @@ class Finding:
             _check_name(name, getattr(self, name))
         _check_content(self.content)
         _check_names("tags", self.tags, MAX_TAGS)
-        _check_confidence(self.confidence)
+        if isinstance(self.confidence, bool) or not isinstance(self.confidence, int | float):
+            raise InvalidValue("confidence", "must be a number from 0 to 1")
+        # Every comparison with NaN is false.
+        if not 0 <= self.confidence <= 1:
+            raise InvalidValue("confidence", f"must be from 0 to 1, not {self.confidence!r:.80}")
         _check_names("depends_on", self.depends_on, MAX_FINDINGS)
         if self.id in self.depends_on:
             raise InvalidValue("depends_on", f"{self.id} depends on itself")
@@ -144,14 +148,6 @@ def _check_names(name: str, values: tuple[object, ...], most: int) -> None:
         raise InvalidValue(name, f"must have at most {most:,} items, not {len(values):,}")
     for place, value in enumerate(values):
         _check_name(f"{name}[{place}]", value)
-
-
-def _check_confidence(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidValue("confidence", "must be a number from 0 to 1")
-    # Every comparison with NaN is false.
-    if not 0 <= value <= 1:
-        raise InvalidValue("confidence", f"must be from 0 to 1, not {value!r:.80}")
 
 
 def _check_content(content: object) -> None:

@@ -30,19 +30,11 @@ class PhaseBrief:
         for name in ("critical_tokens", "output_tokens"):
             check_int(name, getattr(self, name), 0, MAX_BUDGET_TOKENS)
         for name in ("key_categories", "priorities"):
-            _check_categories(name, getattr(self, name))
-
-
-def _check_share(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidValue(name, "must be a number from 0 to 1")
-
-
-def _check_categories(name: str, values: tuple[str, ...]) -> None:
-    if len(values) > MAX_CATEGORIES:
-        raise InvalidValue(name, f"must have at most {MAX_CATEGORIES} items")
-    for value in values:
-        check_text(name, value)
+            values = getattr(self, name)
+            if len(values) > MAX_CATEGORIES:
+                raise InvalidValue(name, f"must have at most {MAX_CATEGORIES} items")
+            for value in values:
+                check_text(name, value)
 
 
 DEFAULT_PHASES: Mapping[str, PhaseBrief] = {
@@ -87,7 +79,9 @@ class BriefSettings:
 
     def __post_init__(self) -> None:
         for name in ("critical_above", "speculation_below"):
-            _check_share(name, getattr(self, name))
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise InvalidValue(name, "must be a number from 0 to 1")
         check_int("max_critical", self.max_critical, 0, 1_000)
 
     def for_phase(self, phase: str) -> PhaseBrief:

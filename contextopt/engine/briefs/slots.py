@@ -174,7 +174,10 @@ def draft(finding: Finding) -> Draft:
     slots = {str(key).casefold() for key in finding.content}
     is_risk = finding.category.casefold() in _RISKS or bool(slots & {_RISK, "severity"})
     parts = _Parts(is_risk)
-    for key, text in _in_order(_leaves("", finding.content)):
+    # Names come first, then places, headed fields and statements, each in the order of the content.
+    ranks = {name: rank for rank, name in enumerate((*_NAMES, *_PLACES, *_HEADED, *_SAID))}
+    leaves = sorted(_leaves("", finding.content), key=lambda leaf: ranks.get(leaf[0].casefold(), len(ranks)))
+    for key, text in leaves:
         parts.add(key, text)
     if finding.decision == "open":
         parts.heads.append("decision: open")
@@ -219,12 +222,6 @@ def _limits_the_finding(key: str, text: str) -> bool:
 def _is_limiting(key: str) -> bool:
     words = _SEPARATORS.sub(" ", key)
     return Wording(words).takes_back or bool(_LIMITING_KEYS.search(words))
-
-
-def _in_order(leaves: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Put names first, then places, headed fields and statements, each in the order of the content."""
-    ranks = {name: rank for rank, name in enumerate((*_NAMES, *_PLACES, *_HEADED, *_SAID))}
-    return sorted(leaves, key=lambda leaf: ranks.get(leaf[0].casefold(), len(ranks)))
 
 
 def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:

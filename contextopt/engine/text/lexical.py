@@ -51,7 +51,11 @@ def terms(text: str) -> Counter[str]:
 def terms_and_identifiers(text: str) -> tuple[Counter[str], Counter[str]]:
     """Count the terms, and the whole identifiers of several parts. The text is read once."""
     words = Counter(words_of(text))
-    return _count_terms(words), _count_identifiers(words)
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        if identifier := whole_identifier(word):
+            counts[identifier] += count
+    return _count_terms(words), counts
 
 
 def _count_terms(words: Mapping[str, int]) -> Counter[str]:
@@ -59,14 +63,6 @@ def _count_terms(words: Mapping[str, int]) -> Counter[str]:
     for word, count in words.items():
         for term in split_identifier(word):
             counts[term] += count
-    return counts
-
-
-def _count_identifiers(words: Mapping[str, int]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        if identifier := whole_identifier(word):
-            counts[identifier] += count
     return counts
 
 
@@ -137,14 +133,11 @@ def stem(word: str) -> str:
         word = word[:-2] if word.endswith(("sses", "xes", "ches", "shes")) else word[:-1]
     for ending in ("ing", "ed"):
         if word.endswith(ending) and len(word) - len(ending) > _MIN_STEM:
-            return _undoubled(word[: -len(ending)])
+            word = word[: -len(ending)]
+            if word[-1] == word[-2] and word[-1] not in "lsz":
+                return word[:-1]
+            return word[:-1] if word.endswith("e") else word
     return word[:-1] if word.endswith("e") and len(word) > _MIN_STEM + 1 else word
-
-
-def _undoubled(word: str) -> str:
-    if word[-1] == word[-2] and word[-1] not in "lsz":
-        return word[:-1]
-    return word[:-1] if word.endswith("e") else word
 
 
 def _pairs(run: str) -> list[str]:
@@ -208,7 +201,9 @@ class LexicalIndex:
         numbers = {self.vocabulary[term]: weight for term, weight in query.items() if term in self.vocabulary}
         if not numbers or not self.keys:
             return np.zeros(len(self.keys))
-        found = np.flatnonzero(self._is_wanted(list(numbers))[self.terms])
+        wanted = np.zeros(len(self.vocabulary), dtype=np.bool_)
+        wanted[list(numbers)] = True
+        found = np.flatnonzero(wanted[self.terms])
         found_terms, counts = self.terms[found], self.counts[found].astype(np.float64)
         per_document = np.diff(np.searchsorted(found, self.offsets))
         norm = bm25.k1 * (1 - bm25.b + bm25.b * self.lengths / (self.lengths.mean() or 1.0))
@@ -225,11 +220,6 @@ class LexicalIndex:
     def containing(self) -> NDArray[np.int64]:
         """Return the number of documents with each term of the vocabulary."""
         return np.bincount(self.terms, minlength=len(self.vocabulary))
-
-    def _is_wanted(self, numbers: Sequence[int]) -> NDArray[np.bool_]:
-        wanted = np.zeros(len(self.vocabulary), dtype=np.bool_)
-        wanted[numbers] = True
-        return wanted
 
     @classmethod
     def _of(cls, vocabulary: dict[str, int], documents: Sequence[tuple[str, Mapping[str, int]]]) -> Self:

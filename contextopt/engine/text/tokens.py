@@ -216,14 +216,12 @@ def get_tokenizer(name: str) -> Tokenizer:
     tokenizer = _tokenizers.get(name)
     if tokenizer is None:
         encoding = _start_loading(name).result()
-        tokenizer = _tokenizers.setdefault(name, _bounded(name, encoding))
+        version = f"tiktoken {tiktoken.__version__}"
+        words = regex.compile(encoding._pat_str)  # tiktoken has no public attribute for its pattern.
+        tokenizer = _tokenizers.setdefault(
+            name, TiktokenTokenizer(name, version, name in _ADDITIVE, encoding.encode_ordinary, words)
+        )
     return tokenizer
-
-
-def _bounded(name: str, encoding: tiktoken.Encoding) -> TiktokenTokenizer:
-    version = f"tiktoken {tiktoken.__version__}"
-    words = regex.compile(encoding._pat_str)  # tiktoken has no public attribute for its pattern.
-    return TiktokenTokenizer(name, version, name in _ADDITIVE, encoding.encode_ordinary, words)
 
 
 def _start_loading(name: str) -> _Loading:

@@ -5,7 +5,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from contextopt.engine import (
-    ContextFilters,
     DateRange,
     EngineError,
     FilterCounts,
@@ -109,8 +108,6 @@ def test_an_invalid_window_is_refused() -> None:
         DateRange(None, datetime(2026, 1, 1))
 
 
-def test_filters_and_counts_are_checked() -> None:
-    with pytest.raises(InvalidValue, match="include_deleted"):
-        ContextFilters(DateRange.ending_at(NOW, 7), include_deleted=1)  # type: ignore[arg-type]
+def test_counts_are_checked() -> None:
     with pytest.raises(InvalidValue, match="outside_window: must be from 0"):
         FilterCounts(1, -1)

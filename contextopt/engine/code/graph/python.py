@@ -63,27 +63,35 @@ class PythonResolver:
 
     def __init__(self, fileset: FileSet) -> None:
         self._fileset = fileset
-        self._roots = self._source_roots()
-        self._tops = self._top_names()
+        roots = {"", "src"}
+        for folder, paths in self._fileset.folders.items():
+            if f"{folder}/__init__.py" in paths and not self._is_package(parent(folder)):
+                roots.add(parent(folder))
+        self._roots = frozenset(roots)
+        tops: dict[str, set[str]] = {}
+        for path in self._fileset.files:
+            if path.endswith((".py", ".pyi")):
+                for root in ancestors(parent(path)):
+                    if root in self._roots:
+                        top = path[len(root) + 1 if root else 0 :].partition("/")[0]
+                        tops.setdefault(top.partition(".")[0], set()).add(root)
+        self._tops = {top: frozenset(holding) for top, holding in tops.items()}
         self._exports: dict[str, dict[str, Import]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
 
     def resolve(self, path: str, item: Import) -> Resolution:
         if item.level:
-            return self._relative(path, item)
+            base = _base(path, item.level)
+            if base is None:
+                return MISSING
+            own = self._module(path, item.target, base)
+            targets = self._targets(path, item.target, item.names, base)
+            return Resolution(targets) if targets or own else MISSING
         targets = self._targets(path, item.target, item.names, None)
         if targets:
             return Resolution(targets)
         top = item.target.partition(".")[0]
         return MISSING if any(self._at(root, top) for root in self._tops.get(top, ())) else EXTERNAL
-
-    def _relative(self, path: str, item: Import) -> Resolution:
-        base = _base(path, item.level)
-        if base is None:
-            return MISSING
-        own = self._module(path, item.target, base)
-        targets = self._targets(path, item.target, item.names, base)
-        return Resolution(targets) if targets or own else MISSING
 
     def _targets(self, path: str, module: str, names: Iterable[str], base: str | None) -> tuple[str, ...]:
         """Return the file of the module, or of the modules and re-exports that the names refer to."""
@@ -150,26 +158,8 @@ class PythonResolver:
             self._exports[module] = {name: item for item in imports for name in item.names}
         return self._exports[module]
 
-    def _source_roots(self) -> frozenset[str]:
-        roots = {"", "src"}
-        for folder, paths in self._fileset.folders.items():
-            if f"{folder}/__init__.py" in paths and not self._is_package(parent(folder)):
-                roots.add(parent(folder))
-        return frozenset(roots)
-
     def _is_package(self, folder: str) -> bool:
         return bool(folder) and f"{folder}/__init__.py" in self._fileset.files
-
-    def _top_names(self) -> dict[str, frozenset[str]]:
-        """Return the source roots that hold a module, package or folder of each name."""
-        tops: dict[str, set[str]] = {}
-        for path in self._fileset.files:
-            if path.endswith((".py", ".pyi")):
-                for root in ancestors(parent(path)):
-                    if root in self._roots:
-                        top = path[len(root) + 1 if root else 0 :].partition("/")[0]
-                        tops.setdefault(top.partition(".")[0], set()).add(root)
-        return {top: frozenset(roots) for top, roots in tops.items()}
 
 
 def _base(path: str, level: int) -> str | None:

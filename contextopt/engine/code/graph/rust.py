@@ -98,7 +98,13 @@ class RustResolver:
         self._crates: dict[str, str] = {}
         for folder, parsed in fileset.named("Cargo.toml"):
             name = parsed.settings.get("name")
-            entry = self._entry(folder, parsed.settings.get("path"))
+            named = parsed.settings.get("path")
+            places = [named] if named else []
+            entry = self._fileset.first(
+                place
+                for name in (*places, "src/lib.rs", "src/main.rs", "lib.rs", "main.rs")
+                if (place := join(folder, name))
+            )
             if name and entry:
                 self._crates[name.replace("-", "_")] = entry
 
@@ -165,14 +171,6 @@ class RustResolver:
             if within(folder, "Cargo.toml") in self._fileset.files:
                 return within(folder, "src")
         return parent(path)
-
-    def _entry(self, folder: str, named: str | None) -> str | None:
-        places = [named] if named else []
-        return self._fileset.first(
-            place
-            for name in (*places, "src/lib.rs", "src/main.rs", "lib.rs", "main.rs")
-            if (place := join(folder, name))
-        )
 
 
 def _module_folder(path: str) -> str:
