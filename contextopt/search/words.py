@@ -386,7 +386,11 @@ def _pool_sql(
         date = searchable.date_column
         source = f"(SELECT t.* FROM {searchable.table} t WHERE {by_word} AND {matches} LIMIT {most}) AS t"
         if step.source == "newest":
-            source = f"({_newest_sql(searchable, by_date)}) AS t WHERE {matches}"
+            newest = (
+                f"SELECT t.* FROM {searchable.table} t WHERE {by_date}"
+                f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {NEWEST}"
+            )
+            source = f"({newest}) AS t WHERE {matches}"
         selects.append(
             f"(SELECT {number} AS step, t.{date} AS date, t.id, t.language, t.search_vector AS words"
             f" FROM {source} ORDER BY t.{date} DESC, t.id DESC LIMIT {bound})"
@@ -398,11 +402,4 @@ def _pool_sql(
                  ORDER BY step, date DESC, id DESC LIMIT {bound}) AS looked_up
          ORDER BY id""",
         parameters,
-    )
-
-
-def _newest_sql(searchable: Searchable, where: str) -> str:
-    return (
-        f"SELECT t.* FROM {searchable.table} t WHERE {where}"
-        f" ORDER BY t.{searchable.date_column} DESC, t.id DESC LIMIT {NEWEST}"
     )

@@ -125,14 +125,11 @@ def _open_fills(models: Sequence[EmbeddingModel]) -> None:
     for model in models:
         for searchable in registry.all():
             if (model.pk, searchable.name) not in known:
+                live = f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}"
+                [total] = fetch_column(live)
                 EmbeddingFill.objects.get_or_create(
-                    model=model, searchable=searchable.name, defaults={"total": _count_live(searchable)}
+                    model=model, searchable=searchable.name, defaults={"total": total}
                 )
-
-
-def _count_live(searchable: Searchable) -> int:
-    [count] = fetch_column(f"SELECT count(*) FROM {searchable.table} t WHERE {searchable.live_sql}")
-    return int(count)
 
 
 def embed_next(models: Sequence[EmbeddingModel], work: Work) -> bool:
@@ -149,7 +146,9 @@ def embed_next(models: Sequence[EmbeddingModel], work: Work) -> bool:
         return True
     for model in models:
         try:
-            if _catch_up(model, work) or _fill_next(model, work):
+            # Lines are left for a model that could not be reached, or if a row could not be locked.
+            left = list(EmbeddingTodo.objects.filter(model=model).order_by("id")[: batch_rows(model)])
+            if (left and embed_lines(left, [model], work)) or _fill_next(model, work):
                 return True
         except EmbeddingUnavailable as error:
             problem = error
@@ -186,7 +185,15 @@ def embed_lines(lines: Sequence[EmbeddingTodo], models: Sequence[EmbeddingModel]
     with transaction.atomic():
         left = sum(_store(batch, work) for batch in prepared)
         # Read here, since a model created later sees the rows themselves.
-        _leave_lines(lines, EmbeddingModel.objects.fed().exclude(pk__in=reached))
+        unreached = EmbeddingModel.objects.fed().exclude(pk__in=reached)
+        EmbeddingTodo.objects.bulk_create(
+            EmbeddingTodo(
+                model=each, searchable=line.searchable, corpus_id=line.corpus_id, row_id=line.row_id
+            )
+            for each in unreached
+            for line in lines
+            if line.model_id is None
+        )
         EmbeddingTodo.objects.filter(pk__in=[line.pk for line in lines]).delete()
     return left < len({(line.searchable, line.row_id) for line in lines}) * len(reached)
 
@@ -202,15 +209,6 @@ def _store(prepared: Prepared, work: Work) -> int:
     return len(left)
 
 
-def _leave_lines(lines: Sequence[EmbeddingTodo], models: Iterable[EmbeddingModel]) -> None:
-    EmbeddingTodo.objects.bulk_create(
-        EmbeddingTodo(model=model, searchable=line.searchable, corpus_id=line.corpus_id, row_id=line.row_id)
-        for model in models
-        for line in lines
-        if line.model_id is None
-    )
-
-
 def _prepare_lines(lines: Iterable[EmbeddingTodo], model: EmbeddingModel) -> list[Prepared]:
     ordered = sorted(lines, key=lambda line: line.searchable)
     return [
@@ -220,19 +218,19 @@ def _prepare_lines(lines: Iterable[EmbeddingTodo], model: EmbeddingModel) -> lis
     ]
 
 
-def _catch_up(model: EmbeddingModel, work: Work) -> bool:
-    """Process lines left for this model, because it could not be reached or a row could not be locked."""
-    lines = list(EmbeddingTodo.objects.filter(model=model).order_by("id")[: batch_rows(model)])
-    return bool(lines) and embed_lines(lines, [model], work)
-
-
 def _fill_next(model: EmbeddingModel, work: Work) -> bool:
     """Embed the next rows that are older than the model."""
     fill = model.fills.filter(is_filled=False).order_by("id").first()
     if fill is None:
         return False
     searchable = registry.get(fill.searchable)
-    ids = _next_ids(searchable, fill.filled_to, batch_rows(model))
+    ids = fetch_column(
+        f"""
+        SELECT t.id FROM {searchable.table} t
+         WHERE t.id > %s AND ({searchable.live_sql}) ORDER BY t.id LIMIT %s
+        """,
+        [fill.filled_to, batch_rows(model)],
+    )
     prepared = prepare(searchable, model, ids)
     with transaction.atomic():
         _store(prepared, work)
@@ -241,16 +239,6 @@ def _fill_next(model: EmbeddingModel, work: Work) -> bool:
         fill.is_filled = not ids
         fill.save(update_fields=["filled_to", "walked", "is_filled"])
     return True
-
-
-def _next_ids(searchable: Searchable, after: int, limit: int) -> list[int]:
-    return fetch_column(
-        f"""
-        SELECT t.id FROM {searchable.table} t
-         WHERE t.id > %s AND ({searchable.live_sql}) ORDER BY t.id LIMIT %s
-        """,
-        [after, limit],
-    )
 
 
 def ensure_embedded(

@@ -197,8 +197,11 @@ class _Statement:
         All filters are checked again on the rows, because a vector's stored date may be outdated, and its row
         may have been deleted.
         """
+        first, last = self.condition.dates or (None, None)
+        bounds = [("e.date >= %(vector_first)s", first), ("e.date <= %(vector_last)s", last)]
+        dates = " AND ".join(sql for sql, bound in bounds if bound is not None) or "true"
         dated = f"""{self.searchable.embedding_table} e
-                     WHERE {self._own_vectors()} AND {self._dates_sql()}"""
+                     WHERE {self._own_vectors()} AND {dates}"""
         taken = self.limit + SPARE_ROWS
         return self._run(
             f"""
@@ -250,12 +253,6 @@ class _Statement:
 
     def _own_vectors(self) -> str:
         return f"e.model_id = {int(self.vector.model_id)} AND e.corpus_id = %(vector_corpus)s"
-
-    def _dates_sql(self) -> str:
-        """Return the condition on the vectors' dates. Its bounds are among the parameters."""
-        first, last = self.condition.dates or (None, None)
-        bounds = [("e.date >= %(vector_first)s", first), ("e.date <= %(vector_last)s", last)]
-        return " AND ".join(sql for sql, bound in bounds if bound is not None) or "true"
 
     def _passing_sql(self) -> str:
         searchable = self.searchable

@@ -107,7 +107,9 @@ def prepare(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -
         EmbeddingUnavailable: the model cannot be loaded or reached, or has changed.
     """
     live = _read_texts(searchable, ids)
-    known = _read_hashes(searchable, model, ids)
+    owner = searchable.owner_column
+    rows = _vectors(searchable, model).filter(**{f"{owner}__in": ids}).values_list(owner, "content_hash")
+    known = {row: bytes(found) for row, found in rows}
     changed = [text for text in live if known.get(text.id) != text.hash]
     vectors = _embed(model, [text.text for text in changed])
     has_vector = vectors.any(axis=1)
@@ -149,18 +151,18 @@ def store(prepared: Prepared) -> dict[int, int]:
         f" WHERE model_id = %s AND {searchable.owner_column} = ANY(%s)",
         [model.pk, list(dates)],
     )
-    with connection.cursor() as cursor, copy_in(cursor, _copy_sql(searchable)) as copy:
+    columns = ["model_id", "corpus_id", searchable.owner_column, "content_hash", "created_at", "embedding"]
+    if searchable.has_windows:
+        columns.append("date")
+    copy_sql = f"COPY {searchable.embedding_table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor() as cursor, copy_in(cursor, copy_sql) as copy:
         copy.write(_encode(prepared, dates))
     if searchable.has_windows and prepared.unchanged:
         changed += _date_anew(prepared, dates)
     missing = [row for row in changed if row not in dates]
-    return _read_corpora(searchable, missing) if missing else {}
-
-
-def _read_corpora(searchable: Searchable, ids: Sequence[int]) -> dict[int, int]:
-    """Return the corpora of the rows that still exist. Deleted rows took their vectors with them."""
-    rows = searchable.model._default_manager.filter(pk__in=ids)
-    return dict(rows.values_list("pk", searchable.corpus_column))
+    # Deleted rows took their vectors with them.
+    rows = searchable.model._default_manager.filter(pk__in=missing)
+    return dict(rows.values_list("pk", searchable.corpus_column)) if missing else {}
 
 
 def _hold(searchable: Searchable, ids: Sequence[int]) -> dict[int, datetime]:
@@ -198,13 +200,6 @@ def _date_anew(prepared: Prepared, dates: dict[int, datetime]) -> list[int]:
     )
     dates |= held
     return moved
-
-
-def _copy_sql(searchable: Searchable) -> str:
-    columns = ["model_id", "corpus_id", searchable.owner_column, "content_hash", "created_at", "embedding"]
-    if searchable.has_windows:
-        columns.append("date")
-    return f"COPY {searchable.embedding_table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
 
 
 def _encode(prepared: Prepared, dates: Mapping[int, datetime]) -> bytes:
@@ -249,12 +244,6 @@ def _read_texts(searchable: Searchable, ids: Sequence[int]) -> list[Text]:
         Text(row, corpus, text[:TEXT_MAX], blake2b(text[:TEXT_MAX].encode(), digest_size=16).digest())
         for row, corpus, text in rows
     ]
-
-
-def _read_hashes(searchable: Searchable, model: EmbeddingModel, ids: Sequence[int]) -> dict[int, bytes]:
-    owner = searchable.owner_column
-    rows = _vectors(searchable, model).filter(**{f"{owner}__in": ids}).values_list(owner, "content_hash")
-    return {row: bytes(found) for row, found in rows}
 
 
 def _vectors(searchable: Searchable, model: EmbeddingModel) -> QuerySet[Model]:
