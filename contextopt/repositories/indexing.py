@@ -110,7 +110,16 @@ def index_checkout(
         repository.refresh_from_db()
         writing.write()
         if changes is not None:
-            _store_history(repository, snapshot.revision, changes)
+            # Files are ranked by the changes, so the repository is in a new state.
+            repository.state = uuid4()
+            RepositoryHistory.objects.update_or_create(
+                repository=repository,
+                defaults={
+                    "revision": snapshot.revision,
+                    "commits": len(changes),
+                    "changes": dump_changes(changes),
+                },
+            )
         repository.revision, repository.revision_at = snapshot.revision, snapshot.moment
         return writing.finish(started)
 
@@ -235,17 +244,14 @@ class _Writing:
     def prepare(self) -> None:
         """Parse and store new contents, without changing the repository."""
         if self.stored_state != self.repository.state:
-            self._compare()
+            self.stored, self.stored_state = stored_files(self.repository), self.repository.state
+            self.changed = {
+                path: entry
+                for path, entry in self.entries.items()
+                if (known := self.stored.get(path)) is None or not _is_same(entry, known)
+            }
+            self.removed = sorted(self.stored.keys() - self.entries.keys())
         self._write_blobs()
-
-    def _compare(self) -> None:
-        self.stored, self.stored_state = stored_files(self.repository), self.repository.state
-        self.changed = {
-            path: entry
-            for path, entry in self.entries.items()
-            if (known := self.stored.get(path)) is None or not _is_same(entry, known)
-        }
-        self.removed = sorted(self.stored.keys() - self.entries.keys())
 
     def write(self) -> None:
         # Prepared contents may have been dropped since. During the turn, none can be.
@@ -264,7 +270,8 @@ class _Writing:
         missing = [entry for key, entry in wanted.items() if key not in known]
         reasons: dict[BlobKey, str] = {}
         rows: list[CodeBlob] = []
-        for entry, content, reading in parse_contents(self.read(missing), self._processes_for(missing)):
+        processes = min(self.processes, os.cpu_count() or 1) if len(missing) >= PARALLEL_FROM else 1
+        for entry, content, reading in parse_contents(self.read(missing), processes):
             if reading.skipped:
                 reasons[self._key(entry)] = reading.skipped
                 continue
@@ -279,9 +286,6 @@ class _Writing:
             if not entry.skipped and (reason := reasons.get(self._key(entry))):
                 # Store it with the entries too, so that the file is not read a second time.
                 self.changed[path] = self.entries[path] = Entry(path, entry.oid, entry.size, reason)
-
-    def _processes_for(self, missing: Sequence[Entry]) -> int:
-        return min(self.processes, os.cpu_count() or 1) if len(missing) >= PARALLEL_FROM else 1
 
     def _write_files(self) -> None:
         wanted = {self._key(entry): entry for entry in self.changed.values() if not entry.skipped}
@@ -352,12 +356,3 @@ def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repositor
         return checkout.changes(snapshot.revision)
     found = checkout.changes(snapshot.revision, since=stored.revision) + load_changes(stored.changes)
     return sorted(found, key=attrgetter("date"), reverse=True)[:HISTORY_COMMITS]
-
-
-def _store_history(repository: Repository, revision: str, changes: Sequence[Change]) -> None:
-    """Store the changes. Files are ranked by them, so the repository is in a new state."""
-    repository.state = uuid4()
-    RepositoryHistory.objects.update_or_create(
-        repository=repository,
-        defaults={"revision": revision, "commits": len(changes), "changes": dump_changes(changes)},
-    )

@@ -1,6 +1,6 @@
 """Ranks a repository's files for a task, as a list and as a text within a token budget."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -98,7 +98,15 @@ def _answer(
     now: datetime,
     revision: str,
 ) -> Relevant:
-    _check_seeds(request.seeds, index.graph.files, revision)
+    files = index.graph.files
+    where = f"the repository at {revision[:12]}" if revision else "the repository"
+    missing = [
+        FieldProblem(f"seeds.{place}", f"{where} has no file {path!r}")
+        for place, path in enumerate(request.seeds)
+        if path not in files
+    ]
+    if missing:
+        raise InvalidInput(missing)
     best = ranker.rank(request.task, now, request.seeds, limit=max(RANKED_MAX, request.limit))
     sources = _Sources([file.path for file in best], index.graph.files, fetch)
     packed = pack(
@@ -111,17 +119,6 @@ def _answer(
     )
     contents = tuple(shown_contents(packed, sources))
     return Relevant(revision, tokenizer.name, request.budget, best[: request.limit], packed, contents)
-
-
-def _check_seeds(seeds: Sequence[str], files: Container[str], revision: str) -> None:
-    where = f"the repository at {revision[:12]}" if revision else "the repository"
-    missing = [
-        FieldProblem(f"seeds.{place}", f"{where} has no file {path!r}")
-        for place, path in enumerate(seeds)
-        if path not in files
-    ]
-    if missing:
-        raise InvalidInput(missing)
 
 
 class _Sources(Mapping[str, Source]):
