@@ -231,10 +231,14 @@ def plan_attempt(
     task = lock_task(team_id, task_id, if_closed="it accepts no more attempts")
     known = load_receiver_files(task, data.receiver)
     base = known | fully_sent(present(data.before))
+    latest: int | None = task.attempts.aggregate(latest=Max("number"))["latest"]
+    number = (latest or 0) + 1
+    if data.attempt not in {None, number}:
+        raise Conflict(f"The next attempt of task {task.pk} is {number}, not {data.attempt}.")
     retry = _plan(
         data,
         task=task.description,
-        number=_next_number(task, expected=data.attempt),
+        number=number,
         base=base if has_all_files else {path: base[path] for path in base if path in data.files},
         current=present(data.files),
         limits=resolve_limits(team_id, data),
@@ -249,14 +253,6 @@ def latest_retry(task: Task, receiver: str) -> Attempt | None:
     return sent.order_by("-number").first()
 
 
-def _next_number(task: Task, *, expected: int | None) -> int:
-    latest: int | None = task.attempts.aggregate(latest=Max("number"))["latest"]
-    number = (latest or 0) + 1
-    if expected not in {None, number}:
-        raise Conflict(f"The next attempt of task {task.pk} is {number}, not {expected}.")
-    return number
-
-
 def _plan(
     data: FailureIn,
     *,
@@ -268,7 +264,10 @@ def _plan(
     counter: Counter,
 ) -> Retry:
     started = perf_counter()
-    context = data.context_value() or _context_of(current)
+    texts = sorted((path, content) for path, content in current.items() if not is_binary(content))
+    context = data.context_value() or AgentContext(
+        files=tuple(ContextFile(path, content) for path, content in texts)
+    )
     failed = FailedAttempt(
         task=task,
         plan=data.plan_value(),
@@ -279,12 +278,6 @@ def _plan(
     )
     plan = plan_retry(failed, base, current, counter, limits=limits)
     return Retry(failed, plan, counter, limits, (perf_counter() - started) * 1_000)
-
-
-def _context_of(files: dict[str, str]) -> AgentContext:
-    """Return the full context if the caller gave none: all text files."""
-    texts = sorted((path, content) for path, content in files.items() if not is_binary(content))
-    return AgentContext(files=tuple(ContextFile(path, content) for path, content in texts))
 
 
 def _store_attempt(

@@ -67,8 +67,15 @@ def check_finding(*, task: Task, data: FindingIn) -> Finding:
 
 
 def _build(task: Task, data: FindingIn, actor: str) -> Finding:
-    number = _next_number(task)
-    _check_expectations(task, data, number)
+    latest: int | None = task.findings.aggregate(latest=Max("number"))["latest"]
+    number = (latest or 0) + 1
+    if data.id is not None and number_of(data.id) < number:
+        raise InvalidInput.of("id", f"{data.id} already exists; the next is {finding_key(number)}")
+    if data.id is not None and number_of(data.id) > number:
+        raise InvalidInput.of("id", f"must be {finding_key(number)}, the next number in sequence")
+    if data.phase is not None and _is_ahead(task, data.phase):
+        message = f"must be {task.phase}, the current phase, or an earlier one"
+        raise InvalidInput.of("phase", message)
     finding = Finding(
         task=task,
         number=number,
@@ -100,21 +107,6 @@ def _in_stored_order(value: Any) -> Any:
         return value
     keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
     return {key: _in_stored_order(value[key]) for key in keys}
-
-
-def _next_number(task: Task) -> int:
-    latest: int | None = task.findings.aggregate(latest=Max("number"))["latest"]
-    return (latest or 0) + 1
-
-
-def _check_expectations(task: Task, data: FindingIn, number: int) -> None:
-    if data.id is not None and number_of(data.id) < number:
-        raise InvalidInput.of("id", f"{data.id} already exists; the next is {finding_key(number)}")
-    if data.id is not None and number_of(data.id) > number:
-        raise InvalidInput.of("id", f"must be {finding_key(number)}, the next number in sequence")
-    if data.phase is not None and _is_ahead(task, data.phase):
-        message = f"must be {task.phase}, the current phase, or an earlier one"
-        raise InvalidInput.of("phase", message)
 
 
 def _is_ahead(task: Task, phase: str) -> bool:

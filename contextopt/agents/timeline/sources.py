@@ -1,8 +1,7 @@
 """Reads the events of a task in order of time. Each kind of event has one source."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -40,7 +39,9 @@ def context_note(ledger: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         parts = [_cut(cut) for cut in cuts]
         return f"Trimmed to {config['budget_tokens']:,} tokens: {listed(parts)}"
     if "sections" in ledger:
-        return _sections_note(ledger["sections"])
+        held = [section["name"] for section in ledger["sections"] if section["kept"]]
+        words = listed(FIELD_WORDS.get(name, name.replace("_", " ")) for name in held)
+        return words.capitalize() if held else "Nothing"
     kept = config.get("fields")
     if kept is None:
         return ""
@@ -49,13 +50,6 @@ def context_note(ledger: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     if set(kept) >= set(FIELDS):
         return "All fields"
     return f"{listed(FIELD_WORDS.get(name, name) for name in kept)} only".capitalize()
-
-
-def _sections_note(sections: Iterable[Mapping[str, Any]]) -> str:
-    """Return what a context for a step consists of."""
-    kept = [section["name"] for section in sections if section["kept"]]
-    words = listed(FIELD_WORDS.get(name, name.replace("_", " ")) for name in kept)
-    return words.capitalize() if kept else "Nothing"
 
 
 def _cut(cut: Mapping[str, Any]) -> str:
@@ -120,16 +114,12 @@ def read_events(task: Task, *, kinds: frozenset[str], cursor: str | None, limit:
 def _read(task: Task, kind: EventKind, key: Any, limit: int) -> Iterator[Event]:
     rows, build = _SOURCES[kind](task)
     if key is not None:
-        rows = rows.filter(_after(kind, *key))
+        moment, rank, number = key
+        after = Q(at__gte=moment) if kind.rank > rank else Q(at__gt=moment)
+        if kind.rank == rank:
+            after |= Q(at=moment, place__gt=number)
+        rows = rows.filter(after)
     return (build(row) for row in rows.order_by("at", "place")[:limit])
-
-
-def _after(kind: EventKind, moment: datetime, rank: int, number: int) -> Q:
-    if kind.rank > rank:
-        return Q(at__gte=moment)
-    if kind.rank < rank:
-        return Q(at__gt=moment)
-    return Q(at__gt=moment) | Q(at=moment, place__gt=number)
 
 
 type Source = tuple[models.QuerySet[Any], Callable[[Any], Event]]
