@@ -117,7 +117,8 @@ def _add(text: str, node: Node, head: str, value: Any) -> str:
     """Add a child at the end of a container, in the layout of its neighbours."""
     newline = "\r\n" if "\r\n" in text else "\n"
     last = node.children[-1] if node.children else None
-    unit = _unit(text)
+    found = re.search(r"\n([ \t]+)\S", text)
+    unit = found[1] if found else "  "
     if last is not None and "\n" not in text[node.start : last.begin]:
         return f"{text[: last.end]}, {head}{json.dumps(value, ensure_ascii=False)}{text[last.end :]}"
     outer = _indent_of(text, node.begin)
@@ -125,19 +126,14 @@ def _add(text: str, node: Node, head: str, value: Any) -> str:
     lines = json.dumps(value, indent=unit, ensure_ascii=False).split("\n")
     new = f"{newline}{inner}{head}{f'{newline}{inner}'.join(lines)}"
     if last is not None:
-        return _after(text, last.end, new)
+        # The new child follows the comment on the last one's line.
+        line_end = found.end() if (found := _LINE_END.match(text, last.end)) else last.end
+        rest = text[last.end : line_end]
+        if _comma(rest) >= 0:
+            return f"{text[:line_end]}{new},{text[line_end:]}"
+        return f"{text[: last.end]},{rest}{new}{text[line_end:]}"
     inside = text[node.start + 1 : node.end - 1].rstrip()
     return f"{text[: node.start + 1]}{inside}{new}{newline}{outer}{text[node.end - 1 :]}"
-
-
-def _after(text: str, end: int, new: str) -> str:
-    """Put a new child after a child and the comment on its line."""
-    found = _LINE_END.match(text, end)
-    line_end = found.end() if found else end
-    rest = text[end:line_end]
-    if _comma(rest) >= 0:
-        return f"{text[:line_end]}{new},{text[line_end:]}"
-    return f"{text[:end]},{rest}{new}{text[line_end:]}"
 
 
 def _cut(text: str, parent: Node, place: int) -> str:
@@ -161,12 +157,6 @@ def _comma(text: str) -> int:
 def _indent_of(text: str, place: int) -> str:
     line = text[text.rfind("\n", 0, place) + 1 : place]
     return line[: len(line) - len(line.lstrip())]
-
-
-def _unit(text: str) -> str:
-    """Return one level of indentation, as the text has it; two spaces without an example."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
 
 
 def _skip(text: str, place: int) -> int:

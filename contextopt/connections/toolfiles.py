@@ -160,23 +160,19 @@ def undo_file(kept: KeptFile, repository: Path) -> Outcome:
         return "already gone"
     before = None if kept["before"] is None else base64.b64decode(kept["before"])
     if hashlib.sha256(now).hexdigest() == kept["sha256"]:
-        return _restore(path, before, kept["folders"])
+        if before is not None:
+            write_whole(path, before)
+            return "restored"
+        remove_file(path)
+        for name in kept["folders"]:
+            remove_empty(Path(name))
+        return "deleted"
     text, mark = _decode(path, now)
     rest = _without_block(text, kept["block"]) if kept["block"] else _without_entries(text, kept["entries"])
     if rest is None:
         return "changed, left"
     write_whole(path, (mark + rest).encode())
     return "ours removed"
-
-
-def _restore(path: Path, before: bytes | None, folders: Sequence[str]) -> Outcome:
-    if before is not None:
-        write_whole(path, before)
-        return "restored"
-    remove_file(path)
-    for folder in folders:
-        remove_empty(Path(folder))
-    return "deleted"
 
 
 def _with_all(text: str, entries: Sequence[Entry]) -> str:
