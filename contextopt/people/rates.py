@@ -139,8 +139,10 @@ def take(buckets: Sequence[Bucket], busy: Busy) -> None:
     waits = [bucket.wait(busy[bucket.key], now) for bucket in buckets if bucket.key in busy]
     _refuse_for(max(waits, default=timedelta()))
     for bucket in buckets:
-        if not _take_one(bucket, now):
-            _refuse_for(bucket.limit.every)
+        limit = bucket.limit
+        values: dict[str, Any] = {"key": bucket.key, "now": now, "every": limit.every, "most": limit.most}
+        if not execute(TAKE_SQL, values):
+            _refuse_for(limit.every)
 
 
 def give_back(buckets: Sequence[Bucket]) -> None:
@@ -155,12 +157,6 @@ def sweep_throttles() -> None:
 
 def hash_parts(*parts: str) -> str:
     return salted_hmac("contextopt.throttles", "\0".join(parts), algorithm="sha256").hexdigest()
-
-
-def _take_one(bucket: Bucket, now: datetime) -> bool:
-    limit = bucket.limit
-    values: dict[str, Any] = {"key": bucket.key, "now": now, "every": limit.every, "most": limit.most}
-    return bool(execute(TAKE_SQL, values))
 
 
 def _refuse_for(wait: timedelta) -> None:
