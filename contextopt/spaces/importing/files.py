@@ -37,7 +37,15 @@ def read_jsonl(lines: Lines, file: str) -> Iterator[Found]:
     if head and (opened := _opens(head[0].line)):
         head += islice(rows, 1)
         if _goes_on(opened, head):
-            yield _spread(opened, head[0].found)
+            first = head[0].found
+            name = "array" if opened == "[" else "object"
+            yield Rejection(
+                first.line,
+                "row",
+                f"starts a JSON {name} that spans several lines. Write one JSON object per line. "
+                "The rest of the file was not read",
+                first.file,
+            )
             return
     for row in chain(head, rows):
         yield row.found
@@ -82,17 +90,6 @@ def _goes_on(opened: str, head: list[ReadLine]) -> bool:
     if opened == "[":
         return first.line.strip() == b"[" or any(isinstance(row.found, Rejection) for row in rest)
     return any(row.line.lstrip().startswith((b'"', b"}")) for row in rest)
-
-
-def _spread(opened: str, first: Found) -> Rejection:
-    name = "array" if opened == "[" else "object"
-    return Rejection(
-        first.line,
-        "row",
-        f"starts a JSON {name} that spans several lines. Write one JSON object per line. "
-        "The rest of the file was not read",
-        first.file,
-    )
 
 
 def _read_line(line: bytes, number: int, file: str) -> Found:

@@ -60,7 +60,8 @@ def read_folder(name: str) -> Iterator[Found]:
     source = shorten(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
-        if _leads_out(path, folder):
+        # Before Python 3.13, Path.resolve raises when links form a loop.
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
             yield Rejection(1, "row", "is a symbolic link out of the folder", readable(relative))
         else:
             yield _read_page(Page(path, relative, source), dates.get(relative))
@@ -72,11 +73,6 @@ def _walk(folder: Path) -> Iterator[Path]:
         for name in sorted(files):
             if name.lower().endswith(SUFFIXES):
                 yield Path(parent, name)
-
-
-def _leads_out(path: Path, folder: Path) -> bool:
-    # Before Python 3.13, Path.resolve raises when links form a loop.
-    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _read_page(page: Page, committed: str | None) -> Found:

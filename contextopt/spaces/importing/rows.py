@@ -74,14 +74,12 @@ class Lines:
         while line := self.stream.readline(LINE_MAX_BYTES + 1):
             self.number += 1
             if len(line) > LINE_MAX_BYTES:
-                self._skip_rest(line)
+                part = line
+                while part and not part.endswith(b"\n"):
+                    part = self.stream.readline(LINE_MAX_BYTES)
                 self.overlong = self.number
                 line = b"\n"
             yield line
-
-    def _skip_rest(self, part: bytes) -> None:
-        while part and not part.endswith(b"\n"):
-            part = self.stream.readline(LINE_MAX_BYTES)
 
 
 class ReturnsAsFeeds(io.RawIOBase):

@@ -39,7 +39,9 @@ def read_table(lines: Lines, file: str) -> Iterator[Found]:
     source = (decode(line) for line in lines)
     header_line = next((line for line in source if not line.isspace()), "")
     header_number = lines.number
-    reader = StrictReader(chain([header_line], source), _delimiter(header_line), lines)
+    # In many countries, spreadsheets use semicolons.
+    delimiter = max(DELIMITERS, key=header_line.count)
+    reader = StrictReader(chain([header_line], source), delimiter, lines)
     if has_surrogate(header_line):
         raise UnusableSource(f"line {header_number} is not UTF-8: save the file as UTF-8")
     try:
@@ -90,18 +92,10 @@ class StrictReader:
         if "field limit" in message:
             return f"a cell is longer than {csv.field_size_limit():,} characters; is its quote never closed?"
         if "unexpected end" in message:
-            return f"the quote that opens in line {self._open_line()} is never closed"
+            *_, last_cell = next(csv.reader(self._row, delimiter=self.delimiter))
+            first_line = self.lines.number - last_cell.removesuffix("\n").count("\n")
+            return f"the quote that opens in line {first_line} is never closed"
         return message
-
-    def _open_line(self) -> int:
-        """Return the line where the file's last cell begins."""
-        *_, cell = next(csv.reader(self._row, delimiter=self.delimiter))
-        return self.lines.number - cell.removesuffix("\n").count("\n")
-
-
-def _delimiter(header: str) -> str:
-    """Return the delimiter that occurs most in the header. In many countries, spreadsheets use semicolons."""
-    return max(DELIMITERS, key=header.count)
 
 
 def _header(cells: list[str]) -> list[str]:
