@@ -38,7 +38,7 @@ from contextopt.api.protocol.transport import API_PREFIX
 from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import Busy
 from contextopt.fairness import Costs, Lane, Turns
-from contextopt.people.addresses import client_address
+from contextopt.people.clients import client_address
 from contextopt.people.keys import read_secret
 from dashboard.kit.frame import errorpages as pages
 

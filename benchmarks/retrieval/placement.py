@@ -20,8 +20,7 @@ from contextopt.assemblies.placement.rehearsal import (
     load_rehearsal,
     rehearse,
 )
-from contextopt.engine.placement.cachecosts import CachePrices
-from contextopt.engine.placement.choice import AUTO, SYSTEM
+from contextopt.engine.placement.choice import AUTO, SYSTEM, CachePrices
 from contextopt.models import Team
 from contextopt.spaces.spaces import delete_space
 

@@ -27,16 +27,15 @@ from contextopt.assemblies.shortage import Emptiness
 from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.declarations import ALL
 from contextopt.engine.placement.blocks import Sight
-from contextopt.engine.placement.cachecosts import NO_DISCOUNT
-from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, SYSTEM, Place, place_context
+from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, NO_DISCOUNT, SYSTEM, Place, place_context
 from contextopt.engine.queryanalysis import Mentions
 from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, setting_of_request
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import InvalidValue
 from contextopt.engine.values import WHOLE_SHARES
 from contextopt.errors import InvalidInput
+from contextopt.search.embedders.current import loading, work_seconds
 from contextopt.search.hybrid import PreparedQuery, prepare_query
-from contextopt.search.workclock import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
 # and there is room left. That is rare, so start small. Never read more than the last.

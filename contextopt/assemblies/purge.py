@@ -17,8 +17,7 @@ from contextopt.assemblies.models import AssemblyPayload, Kind
 from contextopt.engine.agents.contexts import heading_line
 from contextopt.engine.text.quoting import MARK, mark
 from contextopt.people.audit import SYSTEM, note_event
-from contextopt.spaces.models import PURGED, Record, RecordEmbedding, Space
-from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
+from contextopt.spaces.models import PURGE_KEY_TABLE, PURGED, Record, RecordEmbedding, Space, purged_id_sql
 from contextopt.spaces.records import lock_space
 from contextopt.spaces.storedresponses import erase_named
 from contextopt.sql import execute
@@ -29,7 +28,7 @@ PURGED_LINE = f"- {PURGED}\n"
 # Only once, because a second purge would hash the hash.
 _HASH_ID = f"""
 UPDATE contextopt_record r SET external_id = {purged_id_sql("r.space_id", "r.source", "r.external_id")}
-  FROM {KEY_TABLE} WHERE r.id = %s AND r.purged_at IS NULL AND r.external_id <> ''
+  FROM {PURGE_KEY_TABLE} WHERE r.id = %s AND r.purged_at IS NULL AND r.external_id <> ''
 """
 
 

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from contextopt.errors import TooManyAttempts
 from contextopt.people import rates
-from contextopt.people.addresses import client_address
+from contextopt.people.clients import client_address
 from contextopt.people.models import Throttle
 from contextopt.people.rates import Bucket, Busy, Limit
 

@@ -295,3 +295,22 @@ class RecordEmbedding(Embedding):
 
     def __str__(self) -> str:
         return f"record {self.record_id} under model {self.model_id}"
+
+
+PURGE_KEY_TABLE = "contextopt_purgekey"
+PURGED_ID_PREFIX = "purged:"
+PURGED_ID_CHARS = 32
+
+
+def purged_id_sql(space: str, source: str, external_id: str) -> str:
+    """Return the SQL expression that hashes the external id of a purged record. Join the key's table.
+
+    Callers who know an external id can still be told that its record was purged, but nobody can read the id.
+    A migration creates the key and keeps it in the database, so the hashes stay valid as long as the data,
+    even if `SECRET_KEY` changes. The table holds the key as the two blocks that HMAC derives from it. Source:
+    RFC 2104, section 2.
+    """
+    message = f"{space}::text || ':' || length({source})::text || ':' || {source} || {external_id}"
+    inner = f"sha256({PURGE_KEY_TABLE}.inner_block || convert_to({message}, 'UTF8'))"
+    digest = f"encode(sha256({PURGE_KEY_TABLE}.outer_block || {inner}), 'hex')"
+    return f"'{PURGED_ID_PREFIX}' || left({digest}, {PURGED_ID_CHARS})"

@@ -22,8 +22,15 @@ from contextopt.errors import DuplicateRecord, NotFound, PurgedRecord
 from contextopt.people.audit import note_event
 from contextopt.search.registry import Searchable
 from contextopt.spaces.inputs import RecordIn, RecordPatch
-from contextopt.spaces.models import EXTERNAL_ID_MAX, SOURCE_MAX, Record, RecordEmbedding, Space
-from contextopt.spaces.purgedids import KEY_TABLE, purged_id_sql
+from contextopt.spaces.models import (
+    EXTERNAL_ID_MAX,
+    PURGE_KEY_TABLE,
+    SOURCE_MAX,
+    Record,
+    RecordEmbedding,
+    Space,
+    purged_id_sql,
+)
 from contextopt.sql import copy_in, execute, fetch_all, fetch_column, fetch_one
 
 CONTENT = ("title", "type", "date", "tags", "notes", "pinned", "thread", "position", "metadata")
@@ -228,7 +235,7 @@ WITH given AS MATERIALIZED (
     SELECT source, external_id FROM unnest(%s::text[], %s::text[]) AS k(source, external_id)
 ), hashed AS MATERIALIZED (
     SELECT g.source, g.external_id, {purged_id_sql("%s::bigint", "g.source", "g.external_id")} AS hash
-      FROM given g CROSS JOIN {KEY_TABLE}
+      FROM given g CROSS JOIN {PURGE_KEY_TABLE}
      WHERE EXISTS (SELECT FROM contextopt_record p WHERE p.space_id = %s AND p.purged_at IS NOT NULL)
 )
 SELECT g.source, g.external_id, r.id, r.content_hash, r.purged_at IS NOT NULL, r.pinned, r.date

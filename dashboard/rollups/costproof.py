@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.verify import Difference
-from contextopt.engine.placement.cachecosts import Split
+from contextopt.engine.placement.choice import Split
 from contextopt.sql import fetch_rows
 from dashboard.kit.periods import custom_period
 from dashboard.rollups.coverage import FigureFilter

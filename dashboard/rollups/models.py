@@ -14,7 +14,7 @@ from django.db.models import Q
 from pgvector.django import VectorField
 
 from contextopt.assemblies.placement.modelcatalog import EnteredPrice
-from contextopt.engine.placement.cachecosts import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
+from contextopt.engine.placement.choice import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
 from contextopt.limits import MODEL_MAX
 from contextopt.models import ContextConfig, Kind, Space, Team
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram

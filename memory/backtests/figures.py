@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce, TruncDate
 
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.replay.replay import cost_of, logged_split
-from contextopt.engine.placement.cachecosts import Split
+from contextopt.engine.placement.choice import Split
 from memory.backtests.models import Backtest, BacktestRow
 
 # The sums that commands and the API show.

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from contextopt.engine.placement.cachecosts import Split
+from contextopt.engine.placement.choice import Split
 from contextopt.limits import ACTOR_MAX
 from contextopt.models import Assembly, ContextConfig, Space, Team
 

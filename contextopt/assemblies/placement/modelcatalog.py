@@ -7,9 +7,9 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from contextopt.engine.placement.cachecosts import NO_DISCOUNT, CachePrices, Split
+from contextopt.engine.placement.choice import NO_DISCOUNT, CachePrices, Split
 from contextopt.engine.validation import InvalidValue
-from contextopt.search.workclock import loading
+from contextopt.search.embedders.current import loading
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot

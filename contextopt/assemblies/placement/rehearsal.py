@@ -20,8 +20,7 @@ from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.placement.state import shared_prefix
 from contextopt.engine.evidence import Evidence, line_frame, shows_evidence
 from contextopt.engine.placement.blocks import NOTHING
-from contextopt.engine.placement.cachecosts import CachePrices
-from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, Place
+from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, CachePrices, Place
 from contextopt.engine.placement.simulation import Played, Turn, play
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.engine.text.cleaning import flatten_to

@@ -14,8 +14,16 @@ from contextopt.assemblies.engineinputs import unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.engine.placement.blocks import Block, read_block
-from contextopt.engine.placement.cachecosts import CachePrices, Split
-from contextopt.engine.placement.choice import APPEND, AUTO, SYSTEM, Conversation, LastPrompt, Placement
+from contextopt.engine.placement.choice import (
+    APPEND,
+    AUTO,
+    SYSTEM,
+    CachePrices,
+    Conversation,
+    LastPrompt,
+    Placement,
+    Split,
+)
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import PartSizes
 from contextopt.errors import InvalidInput, NotFound

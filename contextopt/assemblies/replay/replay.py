@@ -25,11 +25,10 @@ from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.shortage import Emptiness
 from contextopt.assemblies.verify import Difference
 from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
-from contextopt.engine.placement.cachecosts import Split
-from contextopt.engine.placement.choice import SYSTEM, Placed, Placement
+from contextopt.engine.placement.choice import SYSTEM, Placed, Placement, Split
 from contextopt.engine.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
 from contextopt.errors import PRODUCT_ERRORS
-from contextopt.search.workclock import work_seconds
+from contextopt.search.embedders.current import work_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from contextopt.engine.placement.blocks import Sight, read_block
-from contextopt.engine.placement.cachecosts import Split
-from contextopt.engine.placement.choice import Conversation, LastPrompt, Place, place_context
+from contextopt.engine.placement.choice import Conversation, LastPrompt, Place, Split, place_context
 from contextopt.engine.rendering import record_lines
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import Assembled

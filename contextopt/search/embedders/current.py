@@ -1,12 +1,38 @@
 """The embedder chosen by the settings, and the loaded ones."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 
 from django.conf import settings
 
 from contextopt.search.embedders.values import MINILM, WORDLLAMA, Embedder, EmbeddingUnavailable
-from contextopt.search.workclock import loading
+
+# Each process loads its models and tokenizers once. On a plain clock, the request that happens to load them
+# would be logged as slow.
+_loading_seconds = ContextVar("loading_seconds", default=0.0)
+
+
+def work_seconds() -> float:
+    """Return the time of a clock that stands still while a model or a tokenizer is loaded.
+
+    Only differences within one thread have a meaning.
+    """
+    return perf_counter() - _loading_seconds.get()
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Stop the clock, even if another thread is loading the same thing."""
+    started = work_seconds()
+    try:
+        yield
+    finally:
+        _loading_seconds.set(_loading_seconds.get() + work_seconds() - started)
+
 
 LEAST_MATCHES = {WORDLLAMA: 0.48, MINILM: 0.6}
 """The least match of a space that has a record about the question: the best cosine plus a share for words.

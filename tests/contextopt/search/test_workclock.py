@@ -11,8 +11,8 @@ from contextopt.engine.text import tokens
 from contextopt.models import Space
 from contextopt.search import registry
 from contextopt.search.embedders import current
+from contextopt.search.embedders.current import loading, work_seconds
 from contextopt.search.vectors.fill import ensure_embedded
-from contextopt.search.workclock import loading, work_seconds
 from tests.concurrency import beside
 from tests.factories import NOW, make_record
 

@@ -13,7 +13,7 @@ from contextopt.assemblies.placement.modelcatalog import cache_prices, list_pric
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.placement.cachecosts import NO_DISCOUNT
+from contextopt.engine.placement.choice import NO_DISCOUNT
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.models import Space

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from contextopt.engine import Assembled, ContextConfig, RecordSummary, assemble, summary_line
 from contextopt.engine.placement.blocks import Block, Sight, read_block
-from contextopt.engine.placement.cachecosts import CachePrices
-from contextopt.engine.placement.choice import Conversation, LastPrompt, Place, Placed, place_context
+from contextopt.engine.placement.choice import (
+    CachePrices,
+    Conversation,
+    LastPrompt,
+    Place,
+    Placed,
+    place_context,
+)
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
 CHEAP_READS, DEAR_READS = CachePrices(0.1, 1.25), CachePrices(0.5, 1.0)
