@@ -17,17 +17,17 @@ from contextopt.agents.retrysettings import resolve_limits
 from contextopt.agents.tasks import lock_task
 from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import FULL_CONTEXT, Assembly, Kind
-from contextopt.engine.agents.contexts import AgentContext, ContextFile
-from contextopt.engine.agents.deltas import ReceiverFiles, fully_sent, is_binary
+from contextopt.engine.agents.contexts import AgentContext
+from contextopt.engine.agents.deltas import ReceiverFiles, fully_sent
 from contextopt.engine.agents.retries import (
     UNSENT_ACTIONS,
     FailedAttempt,
-    FullReplan,
     FullRetry,
     RetryContext,
     RetryLimits,
     RetryPlan,
     plan_retry,
+    text_files,
 )
 from contextopt.engine.text.tokens import Counter, Unmarked
 from contextopt.errors import Conflict
@@ -67,10 +67,9 @@ class Retry:
         """The retry that would be sent without us, or None if nothing is or would be sent."""
         if not self.is_compared:
             return None
-        if self.plan.action == "replan":
-            return Unmarked(FullReplan(self.failed))
-        context = self.failed.context or AgentContext()
-        return Unmarked(FullRetry(context, self.failed.plan_text, self.failed.error))
+        action = self.plan.action
+        context = None if action == "replan" else self.failed.context
+        return Unmarked(self.failed.in_full(action, context or AgentContext()))
 
     @property
     def baseline_name(self) -> str:
@@ -264,17 +263,13 @@ def _plan(
     counter: Counter,
 ) -> Retry:
     started = perf_counter()
-    texts = sorted((path, content) for path, content in current.items() if not is_binary(content))
-    context = data.context_value() or AgentContext(
-        files=tuple(ContextFile(path, content) for path, content in texts)
-    )
     failed = FailedAttempt(
         task=task,
         plan=data.plan_value(),
         error=data.error or "",
         diagnosis=data.diagnosis.to_value(),
         attempt_number=number,
-        context=context,
+        context=data.context_value() or text_files(current),
     )
     plan = plan_retry(failed, base, current, counter, limits=limits)
     return Retry(failed, plan, counter, limits, (perf_counter() - started) * 1_000)

@@ -17,7 +17,6 @@ from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.agents.composition import Composed, compose
 from contextopt.engine.agents.deltas import ReceiverFiles, SentFile, fully_sent, remember
-from contextopt.engine.agents.retries import FullReplan, FullRetry
 from contextopt.engine.agents.steps import HINT
 from contextopt.engine.text.tokens import Unmarked, get_counter
 from contextopt.engine.values import Certificate
@@ -124,9 +123,7 @@ class _Sent:
         if self.asked.planned is None:
             return Unmarked(given)
         retry = self.asked.planned.retry
-        if retry.plan.action == "replan":
-            return Unmarked(FullReplan(retry.failed, given))
-        return Unmarked(FullRetry(given, retry.failed.plan_text, retry.failed.error))
+        return Unmarked(retry.failed.in_full(retry.plan.action, given))
 
     @property
     def entries(self) -> tuple[EntryJson, ...]:

@@ -1,7 +1,7 @@
 """The text of a coding agent's next attempt, chosen by why the last one failed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
@@ -186,6 +186,12 @@ class FailedAttempt:
     def plan_text(self) -> str:
         return self.plan if isinstance(self.plan, str) else "\n".join(self.plan)
 
+    def in_full(self, action: ActionName, context: AgentContext) -> "FullRetry":
+        """Return what would be sent without Contextopt. A planner gets the diagnosis, but no error."""
+        if action == "replan":
+            return FullRetry(context, self.plan_text, task=self.task, diagnosis=self.diagnosis)
+        return FullRetry(context, self.plan_text, self.error)
+
 
 @dataclass(frozen=True, slots=True)
 class RetryLimits:
@@ -210,45 +216,30 @@ DEFAULT_RETRY_LIMITS = RetryLimits()
 
 @dataclass(frozen=True, slots=True)
 class FullRetry:
-    """The text of a retry without deltas: the context, the plan and the error, all in full."""
+    """The text of a retry without deltas: the context, and the plan and the error, all in full.
+
+    That of a replan has the task and the diagnosis instead of the error.
+    """
 
     context: AgentContext
     plan: str
-    error: str
-
-    def render(self) -> str:
-        rest = _sections(("Plan", marked_block(self.plan)), ("Latest error", marked_block(self.error)))
-        return "\n".join(filter(None, (self.context.render(), rest)))
-
-    def field_chars(self) -> Iterator[int]:
-        yield from self.context.field_chars()
-        yield len(self.plan)
-        yield len(self.error)
-
-
-@dataclass(frozen=True, slots=True)
-class FullReplan:
-    """The text of a replan without Contextopt: task, plan and diagnosis in full, as a planner gets no error.
-
-    `context` is what the planner would get besides, such as its own full context.
-    """
-
-    attempt: FailedAttempt
-    context: AgentContext = field(default_factory=AgentContext)
+    error: str = ""
+    task: str = ""
+    diagnosis: Diagnosis | None = None
 
     def render(self) -> str:
         rest = _sections(
-            ("Task", marked_block(self.attempt.task)),
-            ("Plan", marked_block(self.attempt.plan_text)),
-            ("Diagnosis", marked_block(str(self.attempt.diagnosis))),
+            ("Task", marked_block(self.task)),
+            ("Plan", marked_block(self.plan)),
+            ("Latest error", marked_block(self.error)),
+            ("Diagnosis", marked_block(str(self.diagnosis or ""))),
         )
         return "\n".join(filter(None, (self.context.render(), rest)))
 
     def field_chars(self) -> Iterator[int]:
         yield from self.context.field_chars()
-        yield len(self.attempt.task)
-        yield len(self.attempt.plan_text)
-        yield sum(map(len, self.attempt.diagnosis.to_json().values()))
+        yield from map(len, (self.task, self.plan, self.error))
+        yield sum(map(len, self.diagnosis.to_json().values())) if self.diagnosis else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +249,7 @@ class RetryPlan:
     `task` carries the diagnosis if the agent tries again. `everything` is set if the full context is sent
     again; `context` then only describes the changes. `receiver_files` is the receiver's memory after sending.
     `full_context_tokens` counts what would be sent without Contextopt and so without marks: the full context,
-    or the contents of `FullReplan` for a replan. If nothing is sent, nothing is saved.
+    or for a replan the task, the plan and the diagnosis. If nothing is sent, nothing is saved.
     """
 
     action: ActionName
@@ -312,7 +303,7 @@ def plan_retry(
     nothing = RetryContext("", "", "", (), attempt.diagnosis, attempt.attempt_number)
     if action == "stop":
         return RetryPlan(action, attempt.task, nothing, 0, receiver)
-    everything = _everything(attempt, current)
+    everything = attempt.in_full("retry", text_files(current) if attempt.context is None else attempt.context)
     full_tokens = counter.count(Unmarked(everything))
     if action == "wait":
         return RetryPlan(
@@ -321,7 +312,7 @@ def plan_retry(
     context = replace(nothing, task_summary=flatten_to(attempt.task, TASK_SUMMARY_CHARS))
     if action == "replan":
         context = _counted(replace(context, plan_summary=attempt.plan_text), counter)
-        full_tokens = counter.count(Unmarked(FullReplan(attempt)))
+        full_tokens = counter.count(Unmarked(attempt.in_full(action, AgentContext())))
         return RetryPlan(action, attempt.task, context, full_tokens, receiver)
     context = replace(
         context,
@@ -342,6 +333,12 @@ def plan_retry(
     return RetryPlan(action, task, context, full_tokens, receiver, everything)
 
 
+def text_files(current: Mapping[str, Content]) -> AgentContext:
+    """Return the full context if the caller gave none: all text files."""
+    texts = sorted((path, str(content)) for path, content in current.items() if not is_binary(content))
+    return AgentContext(files=tuple(ContextFile(path, text) for path, text in texts))
+
+
 def retry_task(attempt: FailedAttempt) -> str:
     """Return the task with a line that explains the failure."""
     line = f"[RETRY {attempt.attempt_number}] Diagnosis: {attempt.diagnosis}"
@@ -353,14 +350,6 @@ def _cut_error(error: str, tokens: int, counter: Counter) -> str:
     if isinstance(counter, RenderedCounter):
         return latest_error_within(error, tokens, counter.tokenizer)
     return latest_error(error, tokens * ERROR_CHARS // ERROR_TOKENS)
-
-
-def _everything(attempt: FailedAttempt, current: Mapping[str, Content]) -> FullRetry:
-    context = attempt.context
-    if context is None:
-        texts = {path: content for path, content in sorted(current.items()) if not is_binary(content)}
-        context = AgentContext(files=tuple(ContextFile(path, str(text)) for path, text in texts.items()))
-    return FullRetry(context, attempt.plan_text, attempt.error)
 
 
 def _counted(context: RetryContext, counter: Counter) -> RetryContext:

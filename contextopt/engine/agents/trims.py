@@ -55,7 +55,10 @@ def trim_field(
 ) -> tuple[AgentContext, Trimmed]:
     """Keep the longest beginning of the field that fits."""
     items = items_of(context, name)
-    share = _estimate_share(context, name, budget_tokens, counter)
+    # The share of the field's characters that fits. A poor estimate only costs time.
+    rest = counter.count(with_items(context, name, ()))
+    field_tokens = counter.count(context) - rest
+    share = (budget_tokens - rest) / field_tokens if field_tokens > 0 else 0.0
 
     def fits(kept: Sequence[Any]) -> bool:
         return counter.fits(with_items(context, name, kept), budget_tokens)
@@ -75,13 +78,6 @@ def trim_field(
     is_cut = len(final) > whole
     outcome = Trimmed(name, len(items) - len(final), len(lines) - stays if is_cut else 0)
     return with_items(context, name, final), outcome
-
-
-def _estimate_share(context: AgentContext, name: str, budget_tokens: int, counter: Counter) -> float:
-    """Estimate which share of the field's characters fits. A poor estimate only costs time."""
-    rest = counter.count(with_items(context, name, ()))
-    field_tokens = counter.count(context) - rest
-    return (budget_tokens - rest) / field_tokens if field_tokens > 0 else 0.0
 
 
 def _guess(sizes: Iterable[int], room: float) -> int:

@@ -12,7 +12,6 @@ from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summar
 from contextopt.engine.agents.retries import (
     Diagnosis,
     FailedAttempt,
-    FullReplan,
     FullRetry,
     RetryContext,
     RetryLimits,
@@ -114,7 +113,7 @@ def test_a_replan_is_compared_with_a_full_replan(counter: Any) -> None:
     """A planner would otherwise get task, plan and diagnosis in full, but neither error nor files."""
     attempt = make_attempt("bad_plan", task="Fix the cart. " * 40)
     outcome = plan(attempt, counter=counter)
-    full = Unmarked(FullReplan(attempt))
+    full = Unmarked(attempt.in_full("replan", AgentContext()))
     for part in (attempt.task, attempt.plan_text, str(attempt.diagnosis)):
         assert part in full.render()
     assert "price_7" not in full.render()
