@@ -158,10 +158,9 @@ def assemble(
         check_distinct("baseline", baseline)
     if query is None:
         config = config.without_question()
-    elif config.stage != SEARCH_STAGE:
-        query = None
-    is_adaptive = query is not None and config.budget_mode == ADAPTIVE
-    request = _Request(space, config, utc("now", now), tokenizer, query, sight, is_adaptive)
+    asked = query if config.stage == SEARCH_STAGE else None
+    is_adaptive = asked is not None and config.budget_mode == ADAPTIVE
+    request = _Request(space, config, utc("now", now), tokenizer, asked, sight, is_adaptive)
     allocation = allocate(config, sizes, carried_tokens=sight.tokens)
     budget_tokens = allocation.context - sight.tokens
     header = fit_header(space, budget_tokens, tokenizer)
