@@ -305,7 +305,7 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "SITE_ICON": lambda _request: static("img/icon.svg"),
-    "SIDEBAR": {"show_search": True, "navigation": "contextopt.adminsite.menu.navigation"},
+    "SIDEBAR": {"show_search": True, "navigation": "contextopt.adminsite.navigation"},
     # Lighter and darker shades of the greys and the accent colour of the pages.
     "COLORS": {
         "base": {

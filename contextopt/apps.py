@@ -26,4 +26,4 @@ class ContextoptConfig(AppConfig):
 
 class ContextoptAdminConfig(admin_apps.AdminConfig):
     default = False
-    default_site = "contextopt.adminsite.site.ContextoptAdminSite"
+    default_site = "contextopt.adminsite.ContextoptAdminSite"

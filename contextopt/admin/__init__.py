@@ -1,22 +1,5 @@
 """The admin, by concept. Where pages or the API apply rules, the admin calls the same functions."""
 
-from contextopt.admin import (
-    assemblies,
-    audit,
-    configs,
-    conversations,
-    embeddings,
-    gateway,
-    handoffs,
-    people,
-    phases,
-    repositories,
-    search,
-    spaces,
-    tasks,
-)
+from contextopt.admin import agents, assemblies, configs, people, spaces, tables
 
-__all__ = [
-    "assemblies", "audit", "configs", "conversations", "embeddings", "gateway", "handoffs", "people",
-    "phases", "repositories", "search", "spaces", "tasks",
-]  # fmt: skip
+__all__ = ["agents", "assemblies", "configs", "people", "spaces", "tables"]

@@ -2,10 +2,13 @@
 """Base classes and helpers of all admin pages."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from django import forms
+from django.contrib import admin
+from django.contrib.admin import FieldListFilter
 from django.contrib.admin import ModelAdmin as DjangoModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.options import ActionLocation, IncorrectLookupParameters
@@ -15,7 +18,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError as InvalidKey
 from django.core.paginator import Paginator
 from django.db import models, transaction
-from django.db.models import Model, QuerySet
+from django.db.models import CASCADE, DB_CASCADE, Model, QuerySet
 from django.forms import ModelForm, model_to_dict
 from django.http import HttpRequest
 from django.utils.functional import cached_property
@@ -25,11 +28,14 @@ from unfold.admin import ModelAdmin
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from contextopt.admin.deletions import Named, count_owned, name_rows
 from contextopt.inputs import Input, field_problems
 from contextopt.people.audit import note_event, note_everywhere
 
 COUNTED_MAX = 10_000
+DELETING = (CASCADE, DB_CASCADE)
+
+type Named = list[str | list[str]]
+"""The rows to be deleted, each followed by a list of notes on it."""
 
 
 def display[F: Callable[..., Any]](**options: Any) -> Callable[[F], F]:
@@ -132,6 +138,47 @@ class OwnerAdmin(BaseAdmin):
         return name_rows(rows, self.notes_on_deletion), count_owned(rows), set(), []
 
 
+def count_owned(rows: Sequence[Model]) -> dict[str, int]:
+    """Return how many rows of each table are deleted with these, by the table's name.
+
+    The tables that the product itself maintains are left out.
+    """
+    if not rows:
+        return {}
+    counts = {str(rows[0]._meta.verbose_name_plural): len(rows)}
+    keys = [row.pk for row in rows]
+    # The admin site is our own: see contextopt/adminsite.py.
+    site: Any = admin.site
+    for model, path in _owned_tables(type(rows[0])):
+        if site.is_in_menu(model):
+            number = model._base_manager.filter(**{f"{path}__in": keys}).count()
+            name = str(model._meta.verbose_name_plural)
+            counts |= {name: number} if number else {}
+    return counts
+
+
+def _owned_tables(owner: type[Model]) -> Iterator[tuple[type[Model], str]]:
+    """Yield each table whose rows are deleted with the owner's, with the shortest way to the owner."""
+    known: set[Any] = {owner}
+    waiting: deque[tuple[Any, str]] = deque([(owner, "")])
+    while waiting:
+        model, way = waiting.popleft()
+        for relation in model._meta.related_objects:
+            if relation.on_delete in DELETING and relation.related_model not in known:
+                path = f"{relation.field.name}__{way}" if way else relation.field.name
+                known.add(relation.related_model)
+                waiting.append((relation.related_model, path))
+                yield relation.related_model, path
+
+
+def name_rows(rows: Iterable[Model], notes: Callable[[Any], Iterable[str]]) -> Named:
+    """Return the rows' names with the notes on each."""
+    named: Named = []
+    for row in rows:
+        named += [str(row), list(notes(row))]
+    return named
+
+
 class LoggedAdmin(BaseAdmin):
     """Rows that are edited in place. The log of changes keeps their values before and after."""
 
@@ -179,6 +226,9 @@ class LoggedAdmin(BaseAdmin):
 class RulesAdmin(LoggedAdmin):
     """A team's rules."""
 
+    list_select_related = ("team",)
+    autocomplete_fields = ("team",)
+
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if obj is None else ("team",)
 
@@ -211,6 +261,53 @@ class ViewOnlyAdmin(AddOnlyAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
+
+
+type Filters = Sequence[str | tuple[str, type[FieldListFilter]]]
+
+
+def view_only(
+    model: type[Model],
+    columns: str,
+    *,
+    links: str = "",
+    computed: Sequence[Callable[[Any], str]] = (),
+    related: str = "",
+    filters: str | Filters = "",
+    search: str = "",
+    search_help: str = "",
+    order: str = "-id",
+    shown: str = "",
+    hidden: str = "",
+    not_listed: str = "",
+) -> None:
+    """Register a table that the product itself maintains. Names are separated by spaces.
+
+    A row's page shows all of the row, or only `shown`. `hidden` is never loaded: with it, the page shows the
+    columns of the list if `shown` is empty. The list does not load `not_listed`.
+
+    Args:
+        links: the columns that link to the row; the first if empty.
+        computed: columns that are not fields, named by their functions.
+        related: tables to join besides those that columns refer to.
+    """
+    joined = {field.name for field in model._meta.concrete_fields if field.is_relation}
+    names = tuple(columns.split())
+    options = {
+        "list_display": names,
+        "list_display_links": tuple(links.split()),
+        "readonly_fields": tuple(column.__name__ for column in computed),
+        "list_select_related": (*(name for name in names if name in joined), *related.split()),
+        "list_filter": filters.split() if isinstance(filters, str) else filters,
+        "search_fields": search.split(),
+        "search_help_text": search_help,
+        "ordering": order.split(),
+        "fields": shown.split() or (names if hidden else None),
+        "always_defer": hidden.split(),
+        "list_defer": not_listed.split(),
+        **{column.__name__: staticmethod(column) for column in computed},
+    }
+    admin.site.register(model, type(f"{model.__name__}Admin", (ViewOnlyAdmin,), options))
 
 
 class PurgeForm(BaseDialogForm):  # type: ignore[misc]

@@ -25,15 +25,14 @@ from unfold.forms import AdminPasswordChangeForm, PaginationInlineFormSet, UserC
 from contextopt.admin.base import (
     BaseAdmin,
     LoggedAdmin,
+    Named,
     OwnerAdmin,
-    ViewOnlyAdmin,
     action,
     actor,
     become,
     display,
 )
-from contextopt.admin.deletions import Named
-from contextopt.models import ApiKey, Membership, Role, StoredResponse, Team, Throttle, User
+from contextopt.models import ApiKey, Membership, Role, Team, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import change_key, create_key, revoke_key
 from contextopt.people.members import (
@@ -358,19 +357,3 @@ class ApiKeyAdmin(BaseAdmin):
         if key.revoked_at is not None:
             return "revoked"
         return "expired" if key.is_expired else "usable"
-
-
-@admin.register(StoredResponse)
-class StoredResponseAdmin(ViewOnlyAdmin):
-    list_display = ("idempotency_key", "api_key", "status", "created_at")
-    list_select_related = ("api_key",)
-    search_fields = ("=idempotency_key",)
-    fields = ("idempotency_key", "api_key", "status", "content_type", "request_hash", "created_at")
-    always_defer = ("body",)
-
-
-@admin.register(Throttle)
-class ThrottleAdmin(ViewOnlyAdmin):
-    list_display = ("key", "free_at")
-    search_fields = ("=key",)
-    ordering = ("-free_at",)

@@ -16,20 +16,21 @@ from django.views.decorators.csrf import csrf_protect
 from unfold.enums import ActionVariant
 
 from contextopt.admin.base import (
+    Named,
     OwnerAdmin,
     PurgeForm,
-    ViewOnlyAdmin,
     action,
     actor,
     become,
     check_input,
     display,
     keep_untouched,
+    name_rows,
 )
-from contextopt.admin.deletions import Named, name_rows, notes_on_space
 from contextopt.assemblies.purge import purge_record
+from contextopt.engine.wording import plural
 from contextopt.errors import PurgedRecord
-from contextopt.models import Record, RecordRevision, RecordView, Space, SpaceCounts, SpaceHour
+from contextopt.models import ApiKey, Record, Space
 from contextopt.spaces import records
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
 from contextopt.spaces.spaces import create_space, delete_space, update_space
@@ -82,7 +83,16 @@ class SpaceAdmin(OwnerAdmin):
             become(obj, create_space(team=obj.team, data=data, actor=actor(request)))
 
     def notes_on_deletion(self, obj: Space) -> Iterator[str]:
-        return notes_on_space(obj)
+        memories: int = obj.memories.filter(purged_at=None).count()
+        if memories:
+            yield f"{plural(memories, 'memory', 'memories')} of the space will be purged."
+        keys = ApiKey.objects.filter(space_ids__contains=[obj.pk]).count()
+        if keys:
+            yield f"{plural(keys, 'API key')} limited to it {'loses' if keys == 1 else 'lose'} it."
+        yield (
+            "Agents' contexts and kept answers that used its records lose their text and keep their figures."
+        )
+        yield "The change log keeps the space's name. There is no undo."
 
     @method_decorator(csrf_protect)
     def delete_view(
@@ -225,37 +235,3 @@ class RecordAdmin(OwnerAdmin):
         if record.purged_at is not None:
             return "purged"
         return "deleted" if record.is_deleted else "live"
-
-
-@admin.register(RecordRevision)
-class RecordRevisionAdmin(ViewOnlyAdmin):
-    list_display = ("record", "number", "change", "changed_by", "changed_at")
-    list_filter = ("change",)
-    list_select_related = ("record",)
-    search_fields = ("=record__id", "=changed_by")
-    ordering = ("-id",)
-    list_defer = ("notes", "metadata", "record__notes")
-
-
-@admin.register(RecordView)
-class RecordViewAdmin(ViewOnlyAdmin):
-    list_display = ("record", "viewer", "day")
-    list_select_related = ("record",)
-    search_fields = ("=record__id", "=viewer")
-    ordering = ("-id",)
-    always_defer = ("record__notes", "record__metadata")
-
-
-@admin.register(SpaceCounts)
-class SpaceCountsAdmin(ViewOnlyAdmin):
-    list_display = ("space", "live", "pinned", "deleted")
-    list_select_related = ("space",)
-    search_fields = ("space__name", "space__slug")
-
-
-@admin.register(SpaceHour)
-class SpaceHourAdmin(ViewOnlyAdmin):
-    list_display = ("space", "hour", "live")
-    list_select_related = ("space",)
-    list_filter = ("space",)
-    ordering = ("-id",)

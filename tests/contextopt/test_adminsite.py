@@ -6,7 +6,7 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from contextopt.adminsite.menu import GROUPS, INTERNAL
+from contextopt.adminsite import GROUPS, INTERNAL
 from contextopt.models import Team, User
 from tests import factories
 

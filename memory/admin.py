@@ -1,4 +1,8 @@
-"""Memories and strategies, read-only here; the product's own functions change them."""
+"""Memories, votes, reviews, question sets and backtests in the admin.
+
+Most are read-only here: people change their own votes and verdicts, and pages and API change the rest. The
+rules of a team are edited.
+"""
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -8,12 +12,25 @@ from django.urls import reverse
 from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 
-from contextopt.admin.base import PurgeForm, ViewOnlyAdmin, action, actor, display
+from contextopt.admin.base import PurgeForm, RulesAdmin, ViewOnlyAdmin, action, actor, display, view_only
 from contextopt.errors import Conflict
-from contextopt.models import Completion
 from memory.memories.memories import delete_memory, restore_memory
 from memory.memories.purge import purge_memory
-from memory.models import Memory, MemoryEmbedding, StrategyUse, TrustChange
+from memory.models import (
+    Backtest,
+    Evaluation,
+    ExternalMessage,
+    HalfLife,
+    Memory,
+    MemoryEmbedding,
+    MemoryPolicy,
+    QuestionSet,
+    ReviewItem,
+    ReviewRules,
+    StrategyUse,
+    TrustChange,
+    Vote,
+)
 from memory.strategies.strategies import reinstate_strategy, retire_strategy
 
 
@@ -87,46 +104,60 @@ class MemoryAdmin(ViewOnlyAdmin):
         return bool(request.user.has_perm("memory.delete_memory"))
 
 
-@admin.register(MemoryEmbedding)
-class MemoryEmbeddingAdmin(ViewOnlyAdmin):
-    list_display = ("memory_id", "model", "corpus_id", "created_at")
-    list_select_related = ("model",)
-    fields = ("memory_id", "model", "corpus_id", "created_at")
-    search_fields = ("=memory__id",)
-    ordering = ("-id",)
-    always_defer = ("embedding",)
-
-
-@admin.register(StrategyUse)
-class StrategyUseAdmin(ViewOnlyAdmin):
-    list_display = (
-        "id",
-        "memory_id",
-        "asked",
-        "similarity",
-        "succeeded",
-        "rating",
-        "tokens_saved",
-        "created_at",
-    )
-    search_fields = ("=memory__id", "=task__id")
-    ordering = ("-id",)
-
-
-@admin.register(TrustChange)
-class TrustChangeAdmin(ViewOnlyAdmin):
-    list_display = ("id", "memory_id", "trust", "rating", "weight", "reason", "changed_by", "changed_at")
-    search_fields = ("=memory__id",)
-    ordering = ("-id",)
-
-
-@admin.register(Completion)
-class CompletionAdmin(ViewOnlyAdmin):
-    """A completion whose lessons could not be stored yet shows the error here. It is tried again."""
-
-    list_display = ("id", "task_id", "team", "learned_at", "tries", "error", "created_by", "created_at")
+@admin.register(HalfLife)
+class HalfLifeAdmin(RulesAdmin):
+    list_display = ("memory_type", "days", "team")
     list_filter = ("team",)
-    list_select_related = ("team",)
-    search_fields = ("=task__id",)
-    ordering = ("-id",)
-    list_defer = ("report", "learned")
+    ordering = ("team", "memory_type")
+
+
+@admin.register(MemoryPolicy)
+class MemoryPolicyAdmin(RulesAdmin):
+    list_display = ("team", "hints_across_repositories", "rating_weight", "retire_below", "retire_after")
+    ordering = ("team",)
+
+
+view_only(MemoryEmbedding, "memory_id model corpus_id created_at", search="=memory__id", hidden="embedding")
+view_only(
+    StrategyUse,
+    "id memory_id asked similarity succeeded rating tokens_saved created_at",
+    search="=memory__id =task__id",
+)
+view_only(TrustChange, "id memory_id trust rating weight reason changed_by changed_at", search="=memory__id")
+view_only(
+    Vote,
+    "id rating rater assembly_id stage config_version reason created_at",
+    filters="rating stage team",
+    search="=rater =assembly__id",
+    search_help="A rater, such as user:ann, or the number of an assembly.",
+)
+view_only(
+    ExternalMessage,
+    "external_id assembly_id team created_at",
+    filters="team",
+    search="=external_id =assembly__id",
+)
+view_only(
+    ReviewItem,
+    "id state origin verdicts assembly_id assigned_to created_at done_at",
+    filters="state origin team",
+    search="=assembly__id",
+)
+view_only(ReviewRules, "team takes_disliked sample_share verdicts_wanted", order="team")
+view_only(
+    QuestionSet,
+    "name space min_recall changed_at created_by created_at",
+    filters="space",
+    search="name space__slug",
+)
+view_only(
+    Evaluation,
+    "id question_set config_version state questions recall precision tokens_mean empty created_at",
+    filters="state question_set",
+)
+view_only(
+    Backtest,
+    "id space config last state created_by created_at finished_at",
+    related="config__space",
+    filters="state space",
+)

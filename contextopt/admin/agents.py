@@ -1,0 +1,169 @@
+# ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
+"""Coding agents: their tasks and files, read-only, and what a team may set for them."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.forms import ModelForm
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from contextopt.admin.base import AddOnlyAdmin, RulesAdmin, ViewOnlyAdmin, actor, become, check_input, display
+from contextopt.agents.handoffs.compression import default_budgets
+from contextopt.agents.inputs import PhaseNamed, ProfileIn
+from contextopt.agents.models import PHASE_SETTINGS
+from contextopt.agents.phases import check_phase, load_active_profile, publish_profile
+from contextopt.engine.agents.contexts import FIELDS
+from contextopt.errors import ContextoptError
+from contextopt.inputs import read_digits
+from contextopt.models import (
+    Blob,
+    HandoffPhase,
+    HandoffSettings,
+    PhaseProfile,
+    ReceiverFile,
+    RetrySettings,
+    StandingDocument,
+    Task,
+)
+
+
+class PublishForm(ModelForm):  # type: ignore[type-arg]
+    fields = forms.MultipleChoiceField(  # type: ignore[assignment]
+        choices=[(name, name) for name in FIELDS],
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="Fields sent in this phase. The task is always sent.",
+    )
+
+    class Meta:
+        model = PhaseProfile
+        fields = ("team", "phase", *PHASE_SETTINGS, "note")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        check_input(self, ProfileIn, {name: data[name] for name in (*PHASE_SETTINGS, "note") if name in data})
+        check_input(self, PhaseNamed, {"phase": data.get("phase", "x")})
+        if data.get("team") and data.get("phase"):
+            try:
+                check_phase(data["team"].pk, data["phase"], given=PHASE_SETTINGS)
+            except ContextoptError as error:
+                self.add_error("phase", str(error))
+        return data
+
+
+@admin.register(PhaseProfile)
+class PhaseProfileAdmin(AddOnlyAdmin):
+    """Adding publishes the next version of a phase's settings and activates it."""
+
+    form = PublishForm
+    list_display = (
+        "phase", "version", "is_active", "team", "budget_tokens", "fields", "created_by", "created_at",
+    )  # fmt: skip
+    list_filter = ("is_active", "phase", "team")
+    list_select_related = ("team",)
+    search_fields = ("phase", "note", "team__name")
+    autocomplete_fields = ("team",)
+    ordering = ("-id",)
+
+    def get_fields(self, request: HttpRequest, obj: PhaseProfile | None = None) -> tuple[str, ...]:
+        fields = tuple(PublishForm.Meta.fields)
+        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Start with the active settings of the team and phase given in the URL."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        team_id = read_digits(str(initial.get("team", "")))
+        phase = str(initial.get("phase", "")).replace("\x00", "")
+        if team_id is None:
+            initial.pop("team", None)
+            return initial
+        active = load_active_profile(team_id, phase)
+        carried = {name: getattr(active.value, name) for name in PHASE_SETTINGS} if active else {}
+        return {**carried, **initial, "phase": phase}
+
+    def save_model(
+        self, request: HttpRequest, obj: PhaseProfile, form: "ModelForm[PhaseProfile]", change: bool
+    ) -> None:
+        data = ProfileIn(**{name: form.cleaned_data[name] for name in (*PHASE_SETTINGS, "note")})
+        published = publish_profile(team=obj.team, phase=obj.phase, data=data, created_by=actor(request))
+        become(obj, published)
+
+
+@admin.register(HandoffSettings)
+class HandoffSettingsAdmin(RulesAdmin):
+    """A team's own sizes for one phase. Deleting them restores the defaults."""
+
+    list_display = (
+        "team", "phase", "bundle_tokens", "findings_tokens", "brief_tokens", "critical_tokens",
+        "max_critical", "updated_by", "updated_at",
+    )  # fmt: skip
+    list_display_links = ("team", "phase")
+    list_filter = ("phase", "team")
+    ordering = ("-id",)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Start with the defaults of the phase given in the URL, or of the first phase."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        name = initial.get("phase", "")
+        if read_digits(str(initial.get("team", ""))) is None:
+            initial.pop("team", None)
+        phase = HandoffPhase(name) if name in HandoffPhase.values else HandoffPhase.ANALYSIS
+        return {**default_budgets(phase).to_json(), **initial, "phase": phase.value}
+
+
+@admin.register(RetrySettings)
+class RetrySettingsAdmin(RulesAdmin):
+    """A team's own limits. Deleting them restores the defaults."""
+
+    list_display = ("team", "error_tokens", "diff_lines", "diff_characters", "updated_by", "updated_at")
+    ordering = ("team",)
+
+
+@admin.register(StandingDocument)
+class StandingDocumentAdmin(RulesAdmin):
+    """Documents that every step of a repository's tasks is sent. They can be added, edited and deleted."""
+
+    list_display = ("title", "repository", "team", "created_by", "updated_at")
+    list_filter = ("team",)
+    search_fields = ("title", "=repository")
+    ordering = ("repository", "id")
+
+    def save_model(
+        self, request: HttpRequest, obj: StandingDocument, form: "ModelForm[StandingDocument]", change: bool
+    ) -> None:
+        if not change:
+            obj.created_by = actor(request)
+        super().save_model(request, obj, form, change)
+
+
+@admin.register(Task)
+class TaskAdmin(ViewOnlyAdmin):
+    list_display = ("id", "shown_description", "state", "repository", "team", "created_at", "expires_at")
+    list_filter = ("state", "team")
+    list_select_related = ("team",)
+    search_fields = ("=external_id", "=repository")
+    search_help_text = "An external ID or a repository."
+    ordering = ("-id",)
+
+    @display(description="Description")
+    def shown_description(self, task: Task) -> str:
+        return str(task)
+
+
+@admin.register(ReceiverFile)
+class ReceiverFileAdmin(ViewOnlyAdmin):
+    list_display = ("task_id", "receiver", "path", "blob_id", "is_partial")
+    list_display_links = ("path",)
+    search_fields = ("=task__id", "=path")
+    fields = ("task", "receiver", "path", "shown_blob", "is_partial")
+    readonly_fields = ("shown_blob",)
+    ordering = ("-id",)
+
+    @display(description="Content")
+    def shown_blob(self, file: ReceiverFile) -> str:
+        if file.blob_id is None:
+            return "never sent whole"
+        blob = Blob.objects.only("sha256", "size").get(pk=file.blob_id)
+        return f"{blob.sha256}, {blob.size:,} bytes"

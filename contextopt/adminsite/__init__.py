@@ -1,1 +1,0 @@
-"""The admin site that every app registers its tables with, and its menu."""
