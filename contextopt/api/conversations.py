@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor, in_reach, within_spaces
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.chat import outbox, promptbuilder
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.inputs import Id, Slug
@@ -29,11 +29,6 @@ class ConversationOut(TypedDict):
     created_by: str
     created_at: datetime
     active_at: datetime
-
-
-class ConversationPage(TypedDict):
-    items: list[ConversationOut]
-    next_cursor: str | None
 
 
 class AnswerOut(TypedDict):
@@ -66,11 +61,6 @@ class MessageOut(TypedDict):
     answer: AnswerOut | None
 
 
-class MessagePage(TypedDict):
-    items: list[MessageOut]
-    next_cursor: str | None
-
-
 class PartOut(TypedDict):
     role: Literal["system", "user", "assistant"]
     content: str
@@ -93,19 +83,14 @@ class ConversationQuery(PageQuery):
         return match_given(rows, space__slug=self.space)
 
 
-_CONVERSATION = tuple(name for name in ConversationOut.__annotations__ if name != "space")
-_ANSWER = tuple(AnswerOut.__annotations__)
-_MESSAGE = tuple(name for name in MessageOut.__annotations__ if name != "answer")
-
-
 def conversation_json(conversation: Conversation) -> dict[str, Any]:
-    return {**pick(conversation, _CONVERSATION), "space": conversation.space.slug}
+    return show(ConversationOut, conversation, space=conversation.space.slug)
 
 
 def message_json(message: Message) -> dict[str, Any]:
     """Return a message with its answer, which the caller loaded in the same query."""
     answer: Message | None = getattr(message, "answer", None)
-    return {**pick(message, _MESSAGE), "answer": pick(answer, _ANSWER) if answer else None}
+    return show(MessageOut, message, answer=answer and show(AnswerOut, answer))
 
 
 @router.post("/conversations", auth=WRITE, response={201: ConversationOut}, summary="Start a conversation")
@@ -116,7 +101,7 @@ def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpRespon
     return created(conversation_json(made), f"/api/v1/conversations/{made.pk}")
 
 
-@router.get("/conversations", auth=READ, response=ConversationPage, summary="List conversations")
+@router.get("/conversations", auth=READ, response=page_of(ConversationOut), summary="List conversations")
 @within_spaces()
 def list_conversations(request: ApiRequest, query: Query[ConversationQuery]) -> HttpResponse:
     """Returns the team's conversations, most recently used first."""
@@ -152,7 +137,10 @@ def create_message(request: ApiRequest, conversation_id: Path[Id], data: Message
 
 
 @router.get(
-    "/conversations/{conversation_id}/messages", auth=READ, response=MessagePage, summary="List messages"
+    "/conversations/{conversation_id}/messages",
+    auth=READ,
+    response=page_of(MessageOut),
+    summary="List messages",
 )
 @within_spaces()
 def list_messages(request: ApiRequest, conversation_id: Path[Id], query: Query[PageQuery]) -> HttpResponse:

@@ -26,7 +26,7 @@ from contextopt.agents.inputs import naming
 from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
 from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord, TaskFacts
 from contextopt.engine.briefs.compressor import compress
 from contextopt.engine.briefs.findings import parse_findings
@@ -75,11 +75,6 @@ class FindingOut(BundleFindingOut):
     tokens: int
     created_by: str
     created_at: datetime
-
-
-class FindingPage(TypedDict):
-    items: list[FindingOut]
-    next_cursor: str | None
 
 
 class CompressionVersionOut(CompressionOut):
@@ -215,7 +210,7 @@ def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> H
     return created(finding.to_json(), f"/api/v1/tasks/{task_id}/findings/{finding.key}")
 
 
-@router.get("/tasks/{task_id}/findings", auth=READ, response=FindingPage, summary="List findings")
+@router.get("/tasks/{task_id}/findings", auth=READ, response=page_of(FindingOut), summary="List findings")
 def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQuery]) -> HttpResponse:
     """Returns the findings of all phases in order."""
     found = Finding.objects.filter(task=find_task(request.auth.team_id, task_id))

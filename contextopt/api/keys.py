@@ -8,10 +8,10 @@ from ninja import Path, Query, Router
 
 from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, within_spaces
 from contextopt.api.protocol.idempotency import answer_holds_secret
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.inputs import Id
 from contextopt.lookups import find_one
-from contextopt.models import ApiKey, Team
+from contextopt.models import ApiKey
 from contextopt.paging import by_number
 from contextopt.people import keys
 from contextopt.people.inputs import KeyIn, RotationIn
@@ -46,26 +46,14 @@ class NewKeyOut(KeyOut):
     secret: str
 
 
-class KeyPage(TypedDict):
-    items: list[KeyOut]
-    next_cursor: str | None
-
-
 class MeOut(TypedDict):
     team: TeamOut
     key: KeyOut
 
 
-_KEY = tuple(name for name in KeyOut.__annotations__ if name != "spaces")
-
-
 def key_json(key: ApiKey) -> dict[str, Any]:
     """Return a key with the slugs of the spaces that it is limited to; null for all."""
-    return {**pick(key, _KEY), "spaces": key.space_slugs if key.is_limited else None}
-
-
-def team_json(team: Team) -> TeamOut:
-    return TeamOut(slug=team.slug, name=team.name, time_zone=team.time_zone)
+    return show(KeyOut, key, spaces=key.space_slugs if key.is_limited else None)
 
 
 def find_key(request: ApiRequest, key_id: int) -> ApiKey:
@@ -77,10 +65,10 @@ def find_key(request: ApiRequest, key_id: int) -> ApiKey:
 @within_spaces()
 def read_me(request: ApiRequest) -> HttpResponse:
     """Returns the key of this request: its team, name and scope."""
-    return reply({"team": team_json(request.auth.team), "key": key_json(request.auth)})
+    return reply({"team": show(TeamOut, request.auth.team), "key": key_json(request.auth)})
 
 
-@router.get("/keys", auth=ADMIN, response=KeyPage, summary="List keys")
+@router.get("/keys", auth=ADMIN, response=page_of(KeyOut), summary="List keys")
 def list_keys(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Returns the team's keys, newest first, including revoked ones. Secrets are not stored."""
     rows = ApiKey.objects.with_space_slugs().filter(team_id=request.auth.team_id)

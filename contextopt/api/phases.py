@@ -1,6 +1,7 @@
 """Endpoints for the phases of a coding agent and their profiles."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, TypedDict
 from urllib.parse import quote
 
@@ -9,7 +10,6 @@ from ninja import Path, Query, Router
 
 from contextopt.agents.inputs import FilterIn, Phase, ProfileIn
 from contextopt.agents.phases import (
-    ActiveProfile,
     activate_profile,
     filter_agent_context,
     find_profile,
@@ -18,7 +18,7 @@ from contextopt.agents.phases import (
 )
 from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.warnings import WarningJson
 from contextopt.inputs import Ordinal
@@ -53,11 +53,6 @@ class ProfileOut(TypedDict):
     note: str
     created_by: str
     created_at: datetime
-
-
-class ProfilePage(TypedDict):
-    items: list[ProfileOut]
-    next_cursor: str | None
 
 
 class ContextFileOut(TypedDict):
@@ -102,15 +97,7 @@ class FilterOut(TypedDict):
     certificate: CertificateOut
 
 
-_PROFILE = tuple(ProfileOut.__annotations__)
-
-
-def active_profile_json(profile: ActiveProfile) -> dict[str, Any]:
-    return {**profile.value.to_json(), "version": profile.version}
-
-
-def profile_json(profile: PhaseProfile) -> dict[str, Any]:
-    return pick(profile, _PROFILE)
+profile_json = partial(show, ProfileOut)
 
 
 @router.post("/phases/{phase}/filter", auth=WRITE, response={201: FilterOut}, summary="Filter a context")
@@ -136,11 +123,14 @@ def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> H
 def list_phases(request: ApiRequest) -> HttpResponse:
     """Returns the active profiles: the six built-in ones, replaced or extended by the team's own."""
     found = load_active_profiles(request.auth.team_id)
-    return reply({"items": [active_profile_json(profile) for profile in found]})
+    return reply({"items": [{**each.value.to_json(), "version": each.version} for each in found]})
 
 
 @router.get(
-    "/phases/{phase}/profiles", auth=READ, response=ProfilePage, summary="List versions of a phase's profile"
+    "/phases/{phase}/profiles",
+    auth=READ,
+    response=page_of(ProfileOut),
+    summary="List versions of a phase's profile",
 )
 def list_profiles(request: ApiRequest, phase: Path[Phase], page: Query[PageQuery]) -> HttpResponse:
     """Returns the versions of a phase's profile, newest first. A built-in profile has none until it is

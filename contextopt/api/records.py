@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from django.db.models import QuerySet
@@ -21,7 +22,7 @@ from contextopt.api.protocol.authentication import (
     find_space,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.assemblies.purge import purge_record
 from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems
@@ -71,11 +72,6 @@ class RecordOut(RecordRow):
     metadata: dict[str, Any]
 
 
-class RecordPage(TypedDict):
-    items: list[RecordRow]
-    next_cursor: str | None
-
-
 class RowOut(TypedDict):
     """The outcome of one row of a bulk write. `index` counts from 0."""
 
@@ -113,26 +109,7 @@ class RevisionOut(TypedDict):
     deleted_at: datetime | None
 
 
-class RevisionPage(TypedDict):
-    items: list[RevisionOut]
-    next_cursor: str | None
-
-
-_RECORD_ROW = tuple(RecordRow.__annotations__)
-_RECORD = (*_RECORD_ROW, "notes", "metadata")
-_REVISION = tuple(RevisionOut.__annotations__)
-
-
-def record_row(record: Record) -> dict[str, Any]:
-    return pick(record, _RECORD_ROW)
-
-
-def record_json(record: Record) -> dict[str, Any]:
-    return pick(record, _RECORD)
-
-
-def revision_json(revision: RecordRevision) -> dict[str, Any]:
-    return pick(revision, _REVISION)
+record_json = partial(show, RecordOut)
 
 
 class RecordQuery(PageQuery):
@@ -202,12 +179,12 @@ def find_record(request: ApiRequest, record_id: int) -> Record:
     return find_one(rows.filter(pk=record_id), f"record {record_id}")
 
 
-@router.get("/spaces/{slug}/records", auth=READ, response=RecordPage, summary="List records")
+@router.get("/spaces/{slug}/records", auth=READ, response=page_of(RecordRow), summary="List records")
 @within_spaces()
 def list_records(request: ApiRequest, slug: Path[Slug], query: Query[RecordQuery]) -> HttpResponse:
     """Returns a space's records, newest first, without notes and metadata."""
     rows = query.select(find_space(request, slug)).defer("notes", "metadata")
-    return reply(list_page(rows, BY_DATE, query, record_row))
+    return reply(list_page(rows, BY_DATE, query, partial(show, RecordRow)))
 
 
 @router.post("/spaces/{slug}/records", auth=WRITE, response={201: RecordOut}, summary="Create a record")
@@ -309,12 +286,14 @@ def erase_record(request: ApiRequest, record_id: Path[Id]) -> HttpResponse:
     return reply(record_json(purge_record(record=find_record(request, record_id), actor=actor(request))))
 
 
-@router.get("/records/{record_id}/revisions", auth=READ, response=RevisionPage, summary="List revisions")
+@router.get(
+    "/records/{record_id}/revisions", auth=READ, response=page_of(RevisionOut), summary="List revisions"
+)
 @within_spaces()
 def list_revisions(request: ApiRequest, record_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:
     """Returns the states of the record before each change, newest first."""
     revisions = RecordRevision.objects.filter(record=find_record(request, record_id))
-    return reply(list_page(revisions, BY_REVISION, page, revision_json))
+    return reply(list_page(revisions, BY_REVISION, page, partial(show, RevisionOut)))
 
 
 @router.post(

@@ -1,6 +1,7 @@
 """Endpoints for repositories: their files, the files a task needs, and standing documents."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, TypedDict
 
 from django.http import HttpResponse
@@ -11,7 +12,7 @@ from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.agents.standingdocuments import attach_document, detach_document, find_document
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.inputs import Id, Text
 from contextopt.lookups import find_one
 from contextopt.models import Repository, StandingDocument
@@ -21,95 +22,8 @@ from contextopt.repositories.inputs import RelevantIn, RepositoryFilesIn, Reposi
 from contextopt.repositories.ranking import rank_repository
 
 router = Router(tags=["Repositories"])
-
-BY_ID = by_lowest("standing_document", "id")
-
-
-class StandingDocumentRow(TypedDict):
-    """A standing document without its content."""
-
-    id: int
-    repository: str
-    title: str
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
-
-
-class StandingDocumentOut(StandingDocumentRow):
-    content: str
-
-
-class StandingDocumentPage(TypedDict):
-    items: list[StandingDocumentRow]
-    next_cursor: str | None
-
-
-class StandingDocumentQuery(PageQuery):
-    repository: Annotated[Text | None, Field(min_length=1, max_length=REPOSITORY_MAX)] = None
-
-
-_ROW = tuple(StandingDocumentRow.__annotations__)
-
-
-def document_row(document: StandingDocument) -> dict[str, Any]:
-    return pick(document, _ROW)
-
-
-def document_json(document: StandingDocument) -> dict[str, Any]:
-    return {**document_row(document), "content": document.content}
-
-
-@router.post(
-    "/standing-documents",
-    auth=WRITE,
-    response={200: StandingDocumentOut, 201: StandingDocumentOut},
-    summary="Attach a standing document",
-)
-def attach(request: ApiRequest, data: StandingDocumentIn) -> HttpResponse:
-    """Attaches a document to a repository. Every context for a step of its tasks then includes it.
-
-    A document with the same title is replaced. The repository need not be indexed.
-    """
-    document, is_new = attach_document(team=request.auth.team, data=data, actor=actor(request))
-    body = document_json(document)
-    return created(body, f"/api/v1/standing-documents/{document.pk}") if is_new else reply(body)
-
-
-@router.get(
-    "/standing-documents", auth=READ, response=StandingDocumentPage, summary="List standing documents"
-)
-def list_documents(request: ApiRequest, query: Query[StandingDocumentQuery]) -> HttpResponse:
-    """Returns the documents of a repository, or of all, in the order they were attached."""
-    rows = StandingDocument.objects.filter(team_id=request.auth.team_id).defer("content")
-    return reply(list_page(match_given(rows, repository=query.repository), BY_ID, query, document_row))
-
-
-@router.get(
-    "/standing-documents/{document_id}",
-    auth=READ,
-    response=StandingDocumentOut,
-    summary="Read a standing document",
-)
-def read_document(request: ApiRequest, document_id: Path[Id]) -> HttpResponse:
-    """Returns a standing document with its content."""
-    return reply(document_json(find_document(request.auth.team_id, document_id)))
-
-
-@router.delete(
-    "/standing-documents/{document_id}",
-    auth=WRITE,
-    response={204: None},
-    summary="Detach a standing document",
-)
-def detach(request: ApiRequest, document_id: Path[Id]) -> HttpResponse:
-    """Deletes a standing document. Contexts that were logged with it keep their texts."""
-    document = find_document(request.auth.team_id, document_id)
-    detach_document(document=document, actor=actor(request))
-    return HttpResponse(status=204)
-
-
 BY_NAME = by_text("repository", "name")
+BY_ID = by_lowest("standing_document", "id")
 
 
 class RepositoryOut(TypedDict):
@@ -128,11 +42,6 @@ class RepositoryOut(TypedDict):
     indexed_at: datetime | None
     created_by: str
     created_at: datetime
-
-
-class RepositoryPage(TypedDict):
-    items: list[RepositoryOut]
-    next_cursor: str | None
 
 
 class SkippedOut(TypedDict):
@@ -193,11 +102,7 @@ class RelevantOut(TypedDict):
 
 
 REPORTED = ("changed", "removed", "parsed", "seconds", "unresolved_imports", "circles")
-_REPOSITORY = tuple(RepositoryOut.__annotations__)
-
-
-def repository_json(repository: Repository) -> dict[str, Any]:
-    return pick(repository, _REPOSITORY)
+repository_json = partial(show, RepositoryOut)
 
 
 def index_json(report: IndexReport) -> dict[str, Any]:
@@ -216,7 +121,7 @@ def find_repository(request: ApiRequest, repository_id: int) -> Repository:
     return find_one(rows, f"repository {repository_id}")
 
 
-@router.get("/repos", auth=READ, response=RepositoryPage, summary="List repositories")
+@router.get("/repos", auth=READ, response=page_of(RepositoryOut), summary="List repositories")
 def list_repositories(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Returns the team's repositories by name, with the results of indexing."""
     rows = Repository.objects.filter(team_id=request.auth.team_id)
@@ -269,4 +174,76 @@ def rank_files(request: ApiRequest, repository_id: Path[Id], data: RelevantIn) -
 def remove_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpResponse:
     """Deletes the stored index and files. A folder on the server stays as it is."""
     delete_repository(repository=find_repository(request, repository_id), actor=actor(request))
+    return HttpResponse(status=204)
+
+
+class StandingDocumentRow(TypedDict):
+    """A standing document without its content."""
+
+    id: int
+    repository: str
+    title: str
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class StandingDocumentOut(StandingDocumentRow):
+    content: str
+
+
+class StandingDocumentQuery(PageQuery):
+    repository: Annotated[Text | None, Field(min_length=1, max_length=REPOSITORY_MAX)] = None
+
+
+document_json = partial(show, StandingDocumentOut)
+
+
+@router.post(
+    "/standing-documents",
+    auth=WRITE,
+    response={200: StandingDocumentOut, 201: StandingDocumentOut},
+    summary="Attach a standing document",
+)
+def attach(request: ApiRequest, data: StandingDocumentIn) -> HttpResponse:
+    """Attaches a document to a repository. Every context for a step of its tasks then includes it.
+
+    A document with the same title is replaced. The repository need not be indexed.
+    """
+    document, is_new = attach_document(team=request.auth.team, data=data, actor=actor(request))
+    body = document_json(document)
+    return created(body, f"/api/v1/standing-documents/{document.pk}") if is_new else reply(body)
+
+
+@router.get(
+    "/standing-documents", auth=READ, response=page_of(StandingDocumentRow), summary="List standing documents"
+)
+def list_documents(request: ApiRequest, query: Query[StandingDocumentQuery]) -> HttpResponse:
+    """Returns the documents of a repository, or of all, in the order they were attached."""
+    rows = StandingDocument.objects.filter(team_id=request.auth.team_id).defer("content")
+    rows = match_given(rows, repository=query.repository)
+    return reply(list_page(rows, BY_ID, query, partial(show, StandingDocumentRow)))
+
+
+@router.get(
+    "/standing-documents/{document_id}",
+    auth=READ,
+    response=StandingDocumentOut,
+    summary="Read a standing document",
+)
+def read_document(request: ApiRequest, document_id: Path[Id]) -> HttpResponse:
+    """Returns a standing document with its content."""
+    return reply(document_json(find_document(request.auth.team_id, document_id)))
+
+
+@router.delete(
+    "/standing-documents/{document_id}",
+    auth=WRITE,
+    response={204: None},
+    summary="Detach a standing document",
+)
+def detach(request: ApiRequest, document_id: Path[Id]) -> HttpResponse:
+    """Deletes a standing document. Contexts that were logged with it keep their texts."""
+    document = find_document(request.auth.team_id, document_id)
+    detach_document(document=document, actor=actor(request))
     return HttpResponse(status=204)

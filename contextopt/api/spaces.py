@@ -1,7 +1,7 @@
 """Endpoints for spaces."""
 
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
@@ -16,7 +16,7 @@ from contextopt.api.protocol.authentication import (
     in_reach,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.inputs import Slug
 from contextopt.models import Space
 from contextopt.paging import by_text
@@ -42,24 +42,11 @@ class SpaceOut(TypedDict):
     created_at: datetime
 
 
-class SpacePage(TypedDict):
-    items: list[SpaceOut]
-    next_cursor: str | None
+def space_json(space: Space) -> dict[str, Any]:
+    return show(SpaceOut, space, records=show(RecordCounts, space.counts))
 
 
-def space_json(space: Space) -> SpaceOut:
-    counts = space.counts
-    return SpaceOut(
-        slug=space.slug,
-        name=space.name,
-        description=space.description,
-        categories=space.categories,
-        records=RecordCounts(live=counts.live, pinned=counts.pinned, deleted=counts.deleted),
-        created_at=space.created_at,
-    )
-
-
-@router.get("/spaces", auth=READ, response=SpacePage, summary="List spaces")
+@router.get("/spaces", auth=READ, response=page_of(SpaceOut), summary="List spaces")
 @within_spaces()
 def list_spaces(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Returns the team's spaces by slug, with record counts."""

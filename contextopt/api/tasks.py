@@ -1,6 +1,7 @@
 """Endpoints for tasks of coding agents and their attempts."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from django.db.models import Count, QuerySet, Sum
@@ -15,7 +16,7 @@ from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTER
 from contextopt.agents.retrysettings import resolve_limits
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.warnings import WarningJson
 from contextopt.errors import NotFound
@@ -45,11 +46,6 @@ class TaskFacts(TypedDict):
 
 class TaskRow(TaskFacts):
     expires_at: datetime | None
-
-
-class TaskPage(TypedDict):
-    items: list[TaskRow]
-    next_cursor: str | None
 
 
 class DiscardedOut(TypedDict):
@@ -175,11 +171,6 @@ class AttemptRow(TypedDict):
     created_at: datetime
 
 
-class AttemptPage(TypedDict):
-    items: list[AttemptRow]
-    next_cursor: str | None
-
-
 class AttemptDetail(AttemptRow):
     """A recorded attempt with the text sent to its receiver."""
 
@@ -222,10 +213,6 @@ class RetryOut(DeltaOut):
     available_at: datetime
 
 
-_TASK_ROW = tuple(TaskRow.__annotations__)
-_ATTEMPT_ROW = tuple(name for name in AttemptRow.__annotations__ if name != "full_context_tokens")
-
-
 class TaskQuery(PageQuery):
     """Filters for tasks. All of them must match."""
 
@@ -248,31 +235,23 @@ class AttemptQuery(PageQuery):
     receiver: Receiver | None = None
 
 
-def task_row(task: Task) -> dict[str, Any]:
-    return pick(task, _TASK_ROW)
-
-
 def task_json(task: Task) -> dict[str, Any]:
     sums = task.attempts.aggregate(
         count=Count("pk"), full=COMPARED_TOKENS, delta=Sum("delta_tokens", default=0)
     )
-    full, delta = sums["full"], sums["delta"]
-    return {
-        **task_row(task),
-        "attempts": sums["count"],
-        "full_context_tokens": full,
-        "delta_tokens": delta,
-        "saved_tokens": full - delta,
-        "knowledge_pool": knowledge_pool(list(task.compressions.latest_versions())),
-    }
+    return show(
+        TaskOut,
+        task,
+        attempts=sums["count"],
+        full_context_tokens=sums["full"],
+        delta_tokens=sums["delta"],
+        saved_tokens=sums["full"] - sums["delta"],
+        knowledge_pool=knowledge_pool(list(task.compressions.latest_versions())),
+    )
 
 
 def attempt_row(attempt: Attempt) -> dict[str, Any]:
-    return {**pick(attempt, _ATTEMPT_ROW), "full_context_tokens": attempt.full_tokens}
-
-
-def attempt_json(attempt: Attempt) -> dict[str, Any]:
-    return {**attempt_row(attempt), **pick(attempt, ("plan", "error", "retry_context"))}
+    return show(AttemptRow, attempt, full_context_tokens=attempt.full_tokens)
 
 
 @router.post("/tasks", auth=WRITE, response={201: TaskOut}, summary="Create a task")
@@ -284,10 +263,10 @@ def create_task(request: ApiRequest, data: TaskIn) -> HttpResponse:
     return created(task_json(task), f"/api/v1/tasks/{task.pk}")
 
 
-@router.get("/tasks", auth=READ, response=TaskPage, summary="List tasks")
+@router.get("/tasks", auth=READ, response=page_of(TaskRow), summary="List tasks")
 def list_tasks(request: ApiRequest, query: Query[TaskQuery]) -> HttpResponse:
     """Returns the team's tasks, newest first."""
-    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, task_row))
+    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, partial(show, TaskRow)))
 
 
 @router.get("/tasks/{task_id}", auth=READ, response=TaskOut, summary="Read a task")
@@ -327,7 +306,7 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
     return reply({"assembly_id": assembly.pk if assembly else None, "text": text, **retry.to_json()})
 
 
-@router.get("/tasks/{task_id}/attempts", auth=READ, response=AttemptPage, summary="List attempts")
+@router.get("/tasks/{task_id}/attempts", auth=READ, response=page_of(AttemptRow), summary="List attempts")
 def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQuery]) -> HttpResponse:
     """Returns the figures of a task's attempts, newest first."""
     attempts = Attempt.objects.filter(task=tasks.find_task(request.auth.team_id, task_id))
@@ -345,4 +324,4 @@ def read_attempt(request: ApiRequest, task_id: Path[Id], number: Path[Ordinal]) 
     attempt = task.attempts.filter(number=number).first()
     if attempt is None:
         raise NotFound(f"Task {task_id} has no attempt {number}.")
-    return reply(attempt_json(attempt))
+    return reply(show(AttemptDetail, attempt, full_context_tokens=attempt.full_tokens))

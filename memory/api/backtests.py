@@ -15,7 +15,7 @@ from contextopt.api.protocol.authentication import (
     is_reached,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.inputs import Id, Slug
 from contextopt.paging import by_moment
 from memory.backtests.backtests import BY_CHANGE, cancel_backtest, find_backtest, start_and_begin
@@ -69,11 +69,6 @@ class BacktestOut(TypedDict):
     finished_at: datetime | None
 
 
-class BacktestPage(TypedDict):
-    items: list[BacktestOut]
-    next_cursor: str | None
-
-
 class BacktestRowOut(TypedDict):
     """One context as logged and under the version, or the reason why it could not be computed."""
 
@@ -92,31 +87,20 @@ class BacktestRowOut(TypedDict):
     message: str
 
 
-class BacktestRowPage(TypedDict):
-    items: list[BacktestRowOut]
-    next_cursor: str | None
-
-
-_SAME = ("id", "last", "state", "created_by", "created_at", "finished_at")
-_ROW = (
-    "assembly_id", "tokens_before", "tokens_after", "empty_before", "empty_after", "added", "removed", "lost",
-    "gained", "reason", "message",
-)  # fmt: skip
-
-
 in_own_backtests = within_spaces(backtest_id=lambda key, pk: is_reached(key, Backtest.objects.filter(pk=pk)))
 
 
 def backtest_json(backtest: Backtest, figures: BacktestFigures, costs: BacktestCosts) -> dict[str, Any]:
-    return {
-        **pick(backtest, _SAME),
-        "space": backtest.space.slug,
-        "config_version": backtest.config.version,
-        "computed": figures.done,
-        "replayed": figures.replayed,
+    return show(
+        BacktestOut,
+        backtest,
+        space=backtest.space.slug,
+        config_version=backtest.config.version,
+        computed=figures.done,
+        replayed=figures.replayed,
         **{name: getattr(figures, name) for name in FIGURES},
         **costs.to_json(),
-    }
+    )
 
 
 def _json_of(backtest: Backtest) -> dict[str, Any]:
@@ -124,10 +108,10 @@ def _json_of(backtest: Backtest) -> dict[str, Any]:
 
 
 def row_json(row: BacktestRow) -> dict[str, Any]:
-    return {**pick(row, _ROW), "reconstructed": row.is_reconstructed, "evidence_ids": row.evidence}
+    return show(BacktestRowOut, row, reconstructed=row.is_reconstructed, evidence_ids=row.evidence)
 
 
-@router.get("/spaces/{slug}/backtests", auth=READ, response=BacktestPage, summary="List backtests")
+@router.get("/spaces/{slug}/backtests", auth=READ, response=page_of(BacktestOut), summary="List backtests")
 @within_spaces()
 def list_backtests(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
     """Returns the space's backtests, newest first. The last 20 are kept."""
@@ -164,7 +148,10 @@ def read_backtest(request: ApiRequest, backtest_id: Path[Id]) -> HttpResponse:
 
 
 @router.get(
-    "/backtests/{backtest_id}/rows", auth=READ, response=BacktestRowPage, summary="List a backtest's contexts"
+    "/backtests/{backtest_id}/rows",
+    auth=READ,
+    response=page_of(BacktestRowOut),
+    summary="List a backtest's contexts",
 )
 @in_own_backtests
 def list_rows(request: ApiRequest, backtest_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:

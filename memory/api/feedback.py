@@ -20,7 +20,7 @@ from contextopt.api.protocol.authentication import (
     is_reached,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, list_page, match_given, page_of, reply, show
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
@@ -58,11 +58,6 @@ class VoteOut(TypedDict):
     updated_at: datetime
 
 
-class VotePage(TypedDict):
-    items: list[VoteOut]
-    next_cursor: str | None
-
-
 class WithdrawnOut(TypedDict):
     """Whether there was a vote to withdraw."""
 
@@ -83,12 +78,6 @@ class TrendOut(TypedDict):
 class TrendsOut(TypedDict):
     by: Literal["stage", "config", "phase", "reason", "record"]
     items: list[TrendOut]
-
-
-_VOTE = (
-    "id", "assembly_id", "message_id", "rater", "rating", "reason", "comment", "stage",
-    "config_version", "phase", "created_at", "updated_at",
-)  # fmt: skip
 
 
 class VoteQuery(PageQuery):
@@ -142,24 +131,17 @@ class TrendQuery(Input):
 
 
 def vote_json(vote: Vote) -> dict[str, Any]:
-    return {
-        **pick(vote, _VOTE),
-        "space": vote.space.slug if vote.space else None,
-        "external_message_id": vote.external_message.external_id if vote.external_message else None,
-    }
-
-
-def trend_json(found: Group | RecordTrend) -> TrendOut:
-    key, title = (str(found.record_id), found.title) if isinstance(found, RecordTrend) else (found.key, "")
-    figures = found.figures
-    return TrendOut(
-        key=key,
-        space=found.space,
-        title=title,
-        up=figures.up,
-        down=figures.down,
-        liked_rate=figures.liked_rate,
+    return show(
+        VoteOut,
+        vote,
+        space=vote.space.slug if vote.space else None,
+        external_message_id=vote.external_message.external_id if vote.external_message else None,
     )
+
+
+def trend_json(found: Group | RecordTrend) -> dict[str, Any]:
+    key, title = (str(found.record_id), found.title) if isinstance(found, RecordTrend) else (found.key, "")
+    return show(TrendOut, found.figures, key=key, space=found.space, title=title)
 
 
 def rater_of(request: ApiRequest, given: str | None) -> str:
@@ -203,10 +185,10 @@ def withdraw_feedback(request: ApiRequest, data: FeedbackBack) -> HttpResponse:
     was_there = votes.withdraw_feedback(
         team=request.auth.team, subject=data, rater=rater_of(request, data.rater)
     )
-    return reply(WithdrawnOut(withdrawn=was_there))
+    return reply({"withdrawn": was_there})
 
 
-@router.get("/feedback", auth=READ, response=VotePage, summary="List votes")
+@router.get("/feedback", auth=READ, response=page_of(VoteOut), summary="List votes")
 @within_spaces()
 def list_feedback(request: ApiRequest, query: Query[VoteQuery]) -> HttpResponse:
     """Returns votes, newest first."""
@@ -225,4 +207,4 @@ def read_trends(request: ApiRequest, query: Query[TrendQuery]) -> HttpResponse:
     wanted = query.to_filter(request)
     found = read_record_trends(wanted) if query.by == "record" else read_vote_groups(wanted, query.by)
     items = [trend_json(item) for item in cast("list[Group | RecordTrend]", found)]
-    return reply(TrendsOut(by=query.by, items=items))
+    return reply({"by": query.by, "items": items})

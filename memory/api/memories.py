@@ -10,7 +10,7 @@ from pydantic import Field
 
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.inputs import Id, Slug, Text
 from contextopt.paging import by_moment
 from memory.memories import models as limits
@@ -59,16 +59,8 @@ class MemoryOut(TypedDict):
     purged_at: datetime | None
 
 
-class MemoryPage(TypedDict):
-    items: list[MemoryOut]
-    next_cursor: str | None
-
-
-_MEMORY = tuple(name for name in MemoryOut.__annotations__ if name != "space")
-
-
 def memory_json(memory: Memory) -> dict[str, Any]:
-    return {**pick(memory, _MEMORY), "space": memory.space.slug if memory.space else None}
+    return show(MemoryOut, memory, space=memory.space.slug if memory.space else None)
 
 
 class MemoryQuery(PageQuery):
@@ -99,7 +91,7 @@ class MemoryQuery(PageQuery):
         )
 
 
-@router.get("/memories", auth=READ, response=MemoryPage, summary="List memories")
+@router.get("/memories", auth=READ, response=page_of(MemoryOut), summary="List memories")
 def list_memories(request: ApiRequest, query: Query[MemoryQuery]) -> HttpResponse:
     """Returns memories, newest first. Listing does not count as access."""
     return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, memory_json))

@@ -1,6 +1,7 @@
 """Endpoints for question sets: their questions, evaluations, and the guard on publishing."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal, TypedDict
 
 from django.db.models import Count, QuerySet
@@ -18,7 +19,7 @@ from contextopt.api.protocol.authentication import (
     is_reached,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
@@ -57,11 +58,6 @@ class QuestionSetOut(TypedDict):
     created_at: datetime
 
 
-class QuestionSetPage(TypedDict):
-    items: list[QuestionSetOut]
-    next_cursor: str | None
-
-
 class QuestionOut(TypedDict):
     """A question, with the records that answer it."""
 
@@ -74,11 +70,6 @@ class QuestionOut(TypedDict):
     source: SourceName
     assembly_id: int | None
     created_at: datetime
-
-
-class QuestionPage(TypedDict):
-    items: list[QuestionOut]
-    next_cursor: str | None
 
 
 class AddedQuestion(TypedDict):
@@ -126,24 +117,10 @@ class EvaluationOut(TypedDict):
     finished_at: datetime | None
 
 
-class EvaluationPage(TypedDict):
-    items: list[EvaluationOut]
-    next_cursor: str | None
-
-
-class EvaluatedPage(TypedDict):
-    items: list[EvaluatedOut]
-    next_cursor: str | None
-
-
 class QuestionsIn(Input):
     """Questions in the form of a file's lines; a faulty one does not reject the others."""
 
     questions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=BULK_MAX)]
-
-
-_SET = ("id", "name", "min_recall", "changed_at", "created_at")
-_EVALUATION = tuple(EvaluationOut.__annotations__)
 
 
 IN_SET = "question_set__space_id"
@@ -159,7 +136,7 @@ def _sets() -> QuerySet[QuestionSet]:
 
 
 def set_json(found: QuestionSet) -> dict[str, Any]:
-    return {**pick(found, _SET), "space": found.space.slug, "questions": getattr(found, "size")}  # noqa: B009 - annotated
+    return show(QuestionSetOut, found, space=found.space.slug, questions=getattr(found, "size"))  # noqa: B009 - annotated
 
 
 def _load_set(set_id: int) -> dict[str, Any]:
@@ -167,13 +144,11 @@ def _load_set(set_id: int) -> dict[str, Any]:
 
 
 def question_json(question: Question) -> dict[str, Any]:
-    same = pick(question, ("id", "external_id", "answer", "as_of", "source", "assembly_id", "created_at"))
     ids = sorted(row.record_id for row in question.expected.all())
-    return {**same, "query": question.text, "record_ids": ids}
+    return show(QuestionOut, question, query=question.text, record_ids=ids)
 
 
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    return pick(evaluation, _EVALUATION)
+evaluation_json = partial(show, EvaluationOut)
 
 
 def result_json(row: EvaluatedQuestion) -> dict[str, Any]:
@@ -184,7 +159,9 @@ def _find_set(request: ApiRequest, set_id: int) -> QuestionSet:
     return sets.find_set(request.auth.team, set_id)
 
 
-@router.get("/spaces/{slug}/question-sets", auth=READ, response=QuestionSetPage, summary="List question sets")
+@router.get(
+    "/spaces/{slug}/question-sets", auth=READ, response=page_of(QuestionSetOut), summary="List question sets"
+)
 @within_spaces()
 def list_sets(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
     """Returns the space's question sets, newest first."""
@@ -238,7 +215,9 @@ def set_minimum(request: ApiRequest, set_id: Path[Id], data: MinimumIn) -> HttpR
     return reply(_load_set(found.pk))
 
 
-@router.get("/question-sets/{set_id}/questions", auth=READ, response=QuestionPage, summary="List questions")
+@router.get(
+    "/question-sets/{set_id}/questions", auth=READ, response=page_of(QuestionOut), summary="List questions"
+)
 @in_own_sets
 def list_questions(request: ApiRequest, set_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:
     """Returns the set's questions, newest first."""
@@ -292,7 +271,10 @@ def delete_question(request: ApiRequest, question_id: Path[Id]) -> HttpResponse:
 
 
 @router.get(
-    "/question-sets/{set_id}/evaluations", auth=READ, response=EvaluationPage, summary="List evaluations"
+    "/question-sets/{set_id}/evaluations",
+    auth=READ,
+    response=page_of(EvaluationOut),
+    summary="List evaluations",
 )
 @in_own_sets
 def list_evaluations(request: ApiRequest, set_id: Path[Id], page: Query[PageQuery]) -> HttpResponse:
@@ -324,7 +306,7 @@ def read_evaluation(request: ApiRequest, evaluation_id: Path[Id]) -> HttpRespons
 
 
 @router.get(
-    "/evaluations/{evaluation_id}/questions", auth=READ, response=EvaluatedPage,
+    "/evaluations/{evaluation_id}/questions", auth=READ, response=page_of(EvaluatedOut),
     summary="List evaluated questions",
 )  # fmt: skip
 @in_own_sets

@@ -10,17 +10,16 @@ from ninja import Path, Query, Router
 from pydantic_core import to_json
 
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, csv_lines, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, csv_lines, list_page, match_given, page_of, reply, show
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
 from contextopt.paging import by_moment
 from memory.api.feedback import rater_of
 from memory.feedback.inputs import Rater
-from memory.models import ReviewItem, ReviewRules, ReviewSlot
+from memory.models import ReviewItem, ReviewSlot
 from memory.review import reservations, verdicts
 from memory.review.inputs import AssignIn, GivenVerdict, ReserveIn, ReviewerIn, RulesPatch, VerdictName
 from memory.review.queue import rules_of, set_rules
-from memory.review.verdicts import VerdictGroup
 
 router = Router(tags=["Review"])
 BY_TIME = by_moment("review", "created_at")
@@ -46,11 +45,6 @@ class ReviewOut(TypedDict):
     is_judged: bool
     created_at: datetime
     done_at: datetime | None
-
-
-class ReviewPage(TypedDict):
-    items: list[ReviewOut]
-    next_cursor: str | None
 
 
 class VerdictOut(TypedDict):
@@ -107,14 +101,6 @@ class SummaryOut(TypedDict):
     records: list[GroupOut]
 
 
-_ITEM = (
-    "id", "assembly_id", "message_id", "origin", "state", "verdicts", "stage", "config_version",
-    "is_judged", "created_at", "done_at",
-)  # fmt: skip
-_RULES = tuple(RulesOut.__annotations__)
-_VERDICT = tuple(VerdictOut.__annotations__)
-
-
 class WhoQuery(Input):
     """The reviewer to act for; without it, the key."""
 
@@ -144,12 +130,13 @@ class ExportQuery(WhoQuery):
 
 
 def item_json(item: ReviewItem) -> dict[str, Any]:
-    return {
-        **pick(item, _ITEM),
-        "space": item.space.slug if item.space else None,
-        "external_message_id": item.external_message.external_id if item.external_message else None,
-        "assigned_to": item.assigned_to.get_username() if item.assigned_to else None,
-    }
+    return show(
+        ReviewOut,
+        item,
+        space=item.space.slug if item.space else None,
+        external_message_id=item.external_message.external_id if item.external_message else None,
+        assigned_to=item.assigned_to.get_username() if item.assigned_to else None,
+    )
 
 
 def load_item(request: ApiRequest, item_id: int, reviewer: str) -> ReviewItem:
@@ -160,15 +147,11 @@ def load_item(request: ApiRequest, item_id: int, reviewer: str) -> ReviewItem:
 
 def detail_json(item: ReviewItem, reviewer: str) -> dict[str, Any]:
     own = item.slots.filter(reviewer=reviewer).first()
-    given = [pick(slot, _VERDICT) for slot in reservations.visible_verdicts(item, reviewer)]
+    given = [show(VerdictOut, slot) for slot in reservations.visible_verdicts(item, reviewer)]
     return {"item": item_json(item), "given": given, "reserved_until": own.reserved_until if own else None}
 
 
-def group_json(group: VerdictGroup) -> dict[str, Any]:
-    return pick(group, tuple(GroupOut.__annotations__))
-
-
-@router.get("/reviews", auth=READ, response=ReviewPage, summary="List reviews")
+@router.get("/reviews", auth=READ, response=page_of(ReviewOut), summary="List reviews")
 def list_reviews(request: ApiRequest, query: Query[ReviewQuery]) -> HttpResponse:
     """Returns review items, newest first."""
     return reply(list_page(query.select(request), BY_TIME, query, item_json))
@@ -185,8 +168,8 @@ def read_summary(request: ApiRequest) -> HttpResponse:
             "done": progress.done,
             "agreement": agreement.alpha,
             "agreement_items": agreement.items,
-            "configs": [group_json(group) for group in verdicts.read_config_verdicts(team)],
-            "records": [group_json(group) for group in verdicts.read_record_verdicts(team)],
+            "configs": [show(GroupOut, group) for group in verdicts.read_config_verdicts(team)],
+            "records": [show(GroupOut, group) for group in verdicts.read_record_verdicts(team)],
         }
     )
 
@@ -206,14 +189,14 @@ def export(request: ApiRequest, query: Query[ExportQuery]) -> StreamingHttpRespo
 @router.get("/reviews/rules", auth=READ, response=RulesOut, summary="Read the review rules")
 def read_rules(request: ApiRequest) -> HttpResponse:
     """Returns the team's review rules."""
-    return reply(pick(rules_of(request.auth.team_id), _RULES))
+    return reply(show(RulesOut, rules_of(request.auth.team_id)))
 
 
 @router.patch("/reviews/rules", auth=ADMIN, response=RulesOut, summary="Change the review rules")
 def change_rules(request: ApiRequest, data: RulesPatch) -> HttpResponse:
     """Changes the review rules. From then on, open items need the new number of verdicts."""
-    rules: ReviewRules = set_rules(team=request.auth.team, changes=data, actor=actor(request))
-    return reply(pick(rules, _RULES))
+    rules = set_rules(team=request.auth.team, changes=data, actor=actor(request))
+    return reply(show(RulesOut, rules))
 
 
 @router.post("/reviews/reserve", auth=WRITE, response=ReservedOut, summary="Reserve a review")

@@ -1,8 +1,9 @@
 """Builds the responses of endpoints: one value, a page of a list, or lines of CSV."""
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from django.db.models import Model, QuerySet
 from django.http import HttpResponse
@@ -29,6 +30,18 @@ def created(data: object, location: str) -> HttpResponse:
 
 def pick(item: object, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(item, name) for name in names}
+
+
+def show(kind: type, item: object, **computed: object) -> dict[str, Any]:
+    """Return an item as a response type: its attributes with the names of the fields, or the given values."""
+    names = kind.__annotations__
+    return {name: computed[name] if name in computed else getattr(item, name) for name in names}
+
+
+def page_of(row: type) -> Any:
+    """Return the response type of a list, named after its rows: `RecordPage` has items of `RecordRow`."""
+    name = re.sub("(Out|Row)$", "Page", row.__name__)
+    return TypedDict(name, {"items": list[row], "next_cursor": str | None})  # type: ignore[misc,valid-type]
 
 
 # A spreadsheet runs a cell that starts with one of these.
