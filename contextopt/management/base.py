@@ -21,14 +21,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import IntegrityError, OperationalError, ProgrammingError
 from django.db.models import QuerySet
 from psycopg.errors import UndefinedColumn, UndefinedTable
-from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
 from contextopt.engine.validation import EngineError, InvalidValue
 from contextopt.errors import ContextoptError, FieldProblem, InvalidInput, NotFound
 from contextopt.faults import WHOLE_INPUT
-from contextopt.inputs import field_problems, has_surrogate
+from contextopt.inputs import has_surrogate
 from contextopt.locks import is_about_deleted
+from contextopt.management.fields import option_name
 from contextopt.models import Space, Team
 from contextopt.spaces.importing.files import quoted
 
@@ -43,6 +43,10 @@ NAMES_SHOWN = 10
 FIELD_IN_TEXT = re.compile(r"""(?<![\w'"/.-])[a-z]+(?:_[a-z]+)+(?![\w'"/-])|(?<=\buse )[a-z]+\b""")
 # The disk is full, or the quota or the limit of a file's size is reached.
 WRITE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+type Options = Mapping[str, Any]
+"""The options and arguments of a call by name."""
 
 
 class TextSink(Protocol):
@@ -105,14 +109,14 @@ class ReportingCommand(BaseCommand):
         finally:
             self.stderr.style_func = as_error
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         raise NotImplementedError
 
     def how_far(self) -> str:
         """Say what was kept when a person or a failing database interrupted the work."""
         return "Interrupted; nothing was changed."
 
-    def print_answer(self, options: Mapping[str, Any], answer: Mapping[str, Any], text: str) -> None:
+    def print_answer(self, options: Options, answer: Mapping[str, Any], text: str) -> None:
         """Print the answer as JSON if `--json` was given, otherwise its text."""
         if options["json"]:
             self.print_json(answer)
@@ -124,7 +128,7 @@ class ReportingCommand(BaseCommand):
         plain = encoding.lower().replace("-", "") != "utf8"
         self.stdout.write(json.dumps(answer, ensure_ascii=plain, default=to_jsonable_python))
 
-    def _run_guarded(self, options: Mapping[str, Any]) -> int:
+    def _run_guarded(self, options: Options) -> int:
         try:
             code = self._run_named(options)
             self.stdout.flush()
@@ -154,7 +158,7 @@ class ReportingCommand(BaseCommand):
             ) from error
         return code
 
-    def _run_named(self, options: Mapping[str, Any]) -> int:
+    def _run_named(self, options: Options) -> int:
         """Run the command. Errors of the call name the field, option or file at fault."""
         try:
             check_arguments(self.parser, options)
@@ -182,7 +186,7 @@ class ReportingCommand(BaseCommand):
         # A longer path lies in a file.
         if rest and not rest.isdecimal():
             return field
-        option = option_name(name, {})
+        option = option_name(name)
         if option in self.parser._option_string_actions:
             return option
         names = {action.dest: [*action.option_strings, action.metavar] for action in self.parser._actions}
@@ -193,7 +197,7 @@ class ReportingCommand(BaseCommand):
         return FIELD_IN_TEXT.sub(lambda found: self._named(found[0]), message)
 
 
-def check_arguments(parser: CommandParser, options: Mapping[str, Any]) -> None:
+def check_arguments(parser: CommandParser, options: Options) -> None:
     """Refuse arguments with bytes that are not UTF-8, unless they name a file.
 
     Raises:
@@ -227,7 +231,7 @@ def leave_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def team_of(options: Mapping[str, Any]) -> Team:
+def team_of(options: Options) -> Team:
     """Return the team that the command works in.
 
     Raises:
@@ -242,7 +246,7 @@ def team_of(options: Mapping[str, Any]) -> Team:
         raise InvalidInput.of("--team", f"there is no team {slug!r}") from None
 
 
-def teams_of(options: Mapping[str, Any]) -> list[Team]:
+def teams_of(options: Options) -> list[Team]:
     """Return the team that is named, or else all of them, the oldest first.
 
     Raises:
@@ -277,27 +281,3 @@ def list_names(names: QuerySet[Any, str]) -> str:
     """Return the first names, and the number of the others."""
     more = names.count() - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def parse_input[Model: BaseModel](
-    model: type[Model], values: Mapping[str, object], names: Mapping[str, str] | None = None
-) -> Model:
-    """Validate options under the names that the caller typed: `window_days` becomes `--window-days`.
-
-    Raises:
-        InvalidInput: some options were refused.
-    """
-    try:
-        return model.model_validate(dict(values))
-    except ValidationError as error:
-        raise InvalidInput(
-            [
-                type(problem)(option_name(problem.field, names or {}), problem.message)
-                for problem in field_problems(error)
-            ]
-        ) from error
-
-
-def option_name(field: str, names: Mapping[str, str]) -> str:
-    root = field.split(".")[0]
-    return names.get(root) or f"--{root.replace('_', '-')}"

@@ -51,8 +51,11 @@ def read_document[Model: BaseModel](
     try:
         return model.model_validate(complete(_parse(content)))
     except ValidationError as error:
-        faults = field_problems(error)[:FAULTS_SHOWN]
-        raise InvalidInput([_named(fault) for fault in faults]) from error
+        faults = [
+            FieldProblem(FILE, fault.message) if fault.field == WHOLE_INPUT else fault
+            for fault in field_problems(error)[:FAULTS_SHOWN]
+        ]
+        raise InvalidInput(faults) from error
 
 
 def read_whole(name: str, most: int) -> bytes:
@@ -68,10 +71,6 @@ def read_whole(name: str, most: int) -> bytes:
     if len(content) > most:
         raise InvalidInput.of(FILE, f"is longer than {most:,} bytes")
     return content
-
-
-def _named(fault: FieldProblem) -> FieldProblem:
-    return FieldProblem(FILE, fault.message) if fault.field == WHOLE_INPUT else fault
 
 
 def _parse(content: bytes) -> object:

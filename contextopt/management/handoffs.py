@@ -1,15 +1,12 @@
 """Commands about a stored task and what its phases hand on."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_status
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import read_digits
-from contextopt.management.base import DONE, ReportingCommand, team_of
+from contextopt.management.base import DONE, Options, ReportingCommand, team_of
 from contextopt.models import Task, Team
 
 
@@ -19,14 +16,14 @@ class TaskCommand(ReportingCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("task", metavar="TASK", help="the task's number or external ID")
 
-    def answer(self, options: Mapping[str, Any], team: Team, task_id: int) -> int:
+    def answer(self, options: Options, team: Team, task_id: int) -> int:
         """Print the task and return the exit code."""
         status = task_status(team_id=team.pk, task_id=task_id)
         self.print_answer(options, status.to_json(), describe_task(status))
         return DONE
 
 
-def find_stored_task(options: Mapping[str, Any]) -> tuple[Team, int]:
+def find_stored_task(options: Options) -> tuple[Team, int]:
     """Return the team and the task that the options name.
 
     Raises:

@@ -1,11 +1,11 @@
 """The base of the import commands: the space, progress, the report and the exit code."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing
 from itertools import chain, islice
-from typing import Any
 
-from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
+from contextopt.management.fields import parse_input
 from contextopt.spaces.importing import Found, ImportReport, ensure_space, import_rows
 from contextopt.spaces.inputs import SpaceIn
 
@@ -20,7 +20,7 @@ class ReportOfImport(ReportingCommand):
     def how_far(self) -> str:
         return f"Interrupted. {self.report}. Run the same command again to import the rest."
 
-    def answer_report(self, options: Mapping[str, Any]) -> None:
+    def answer_report(self, options: Options) -> None:
         if options["json"]:
             self.print_json(self.report.to_json())
         else:
@@ -36,11 +36,11 @@ class ReportOfImport(ReportingCommand):
 class ImportCommand(ReportOfImport):
     """A command that imports rows into a space. A subclass yields them in `rows`."""
 
-    def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
+    def rows(self, options: Options) -> Generator[Found]:
         """Yield the rows. Errors that make the whole call unusable are raised before the first row."""
         raise NotImplementedError
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         self.report = ImportReport()
         slug = parse_input(SpaceIn, {"slug": options["space"]}, {"slug": "SPACE"}).slug
         team = team_of(options)

@@ -1,8 +1,5 @@
 """`manage.py add_finding TASK FILE.json`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 from django.db import transaction
 
@@ -11,8 +8,9 @@ from contextopt.agents.handoffs.inputs import FindingIn
 from contextopt.agents.inputs import TaskIn
 from contextopt.agents.tasks import create_task
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, parse_input, team_of
+from contextopt.management.base import ACTOR, Options, team_of
 from contextopt.management.documents import read_document
+from contextopt.management.fields import parse_input
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase, Task, Team
 
@@ -37,7 +35,7 @@ class Command(TaskCommand):
             help="create the task with this description if the external ID TASK is new",
         )
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         data = read_document(FindingIn, options["file"])
         if phase := options["phase"]:
             if data.phase not in {None, phase}:
@@ -52,7 +50,7 @@ class Command(TaskCommand):
         return self.answer(options, team, task_id)
 
 
-def _find_or_create(options: Mapping[str, Any]) -> tuple[Team, int]:
+def _find_or_create(options: Options) -> tuple[Team, int]:
     description, name = options["create"], options["task"]
     if description is None:
         return find_stored_task(options)

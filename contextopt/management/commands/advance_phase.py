@@ -1,13 +1,10 @@
 """`manage.py advance_phase TASK`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.findings import advance_phase
 from contextopt.agents.handoffs.inputs import AdvanceIn
-from contextopt.management.base import ACTOR
+from contextopt.management.base import ACTOR, Options
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase
 
@@ -20,7 +17,7 @@ class Command(TaskCommand):
         parser.add_argument("--force", action="store_true", help="advance even if decisions are open")
         parser.add_argument("--to", choices=HandoffPhase.values, help="fail unless this is the next phase")
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team, task_id = find_stored_task(options)
         data = AdvanceIn(force=options["force"], to=options["to"])
         advance_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)

@@ -15,6 +15,7 @@ from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, option_name, parse_input, space_of, team_of
 from contextopt.management.documents import AnsweringCommand
+from contextopt.management.fields import parse_input
 from contextopt.management.ledgertext import describe_result
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space, Team

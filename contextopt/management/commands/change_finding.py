@@ -1,18 +1,14 @@
 """`manage.py change_finding TASK FINDING`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.findings import change_finding
 from contextopt.agents.handoffs.inputs import FindingPatch, check_key
 from contextopt.agents.handoffs.models import number_of
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, parse_input
+from contextopt.management.base import ACTOR, Options
+from contextopt.management.fields import given_fields, parse_input
 from contextopt.management.handoffs import TaskCommand, find_stored_task
-
-NAMES = {"tags": "--tags", "depends_on": "--depends-on"}
 
 
 class Command(TaskCommand):
@@ -29,11 +25,11 @@ class Command(TaskCommand):
         )
         parser.add_argument("--depends-on", metavar="IDS", help="comma-separated")
 
-    def run(self, options: Mapping[str, Any]) -> int:
-        given = {name: _split(options[name]) for name in NAMES if options[name] is not None}
+    def run(self, options: Options) -> int:
+        given = {name: _split(text) for name, text in given_fields(FindingPatch, options).items()}
         if not given:
             raise InvalidInput.of("--tags", "give --tags, --depends-on or both")
-        data = parse_input(FindingPatch, given, NAMES)
+        data = parse_input(FindingPatch, given)
         team, task_id = find_stored_task(options)
         try:
             number = number_of(check_key(options["finding"]))

@@ -1,8 +1,5 @@
 """`manage.py compress_findings FILE.json`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.inputs import PhaseFindings
@@ -14,7 +11,7 @@ from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import InvalidValue
 from contextopt.errors import InvalidInput
-from contextopt.management.base import DONE, ReportingCommand
+from contextopt.management.base import DONE, Options, ReportingCommand
 from contextopt.management.documents import read_document
 
 
@@ -33,11 +30,14 @@ class Command(ReportingCommand):
         )
         parser.add_argument("--encoding", metavar="NAME", default="cl100k_base", help="default: cl100k_base")
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         document = read_document(PhaseFindings, options["file"])
         settings, tokenizer = BriefSettings(), get_tokenizer(options["encoding"])
         if options["budget"] is not None:
-            settings = _with_budget(settings, document.phase, options["budget"])
+            try:
+                settings = settings.with_budget(document.phase, options["budget"])
+            except InvalidValue as error:
+                raise InvalidInput.of("--budget", error.message) from error
         with naming():
             findings = parse_findings(document.findings, phase=document.phase)
         compression = compress(findings, phase=document.phase, settings=settings, tokenizer=tokenizer)
@@ -54,10 +54,3 @@ def describe_compression(compression: Compression, critical: list[str]) -> str:
     lines += [f"Warning: {warning}" for warning in compression.warnings]
     text = "\n\n".join(part.rstrip("\n") for part in (compression.brief, *critical) if part)
     return "\n".join([text, "", f"{size} ({parts})", *lines]).lstrip("\n")
-
-
-def _with_budget(settings: BriefSettings, phase: str, budget_tokens: int) -> BriefSettings:
-    try:
-        return settings.with_budget(phase, budget_tokens)
-    except InvalidValue as error:
-        raise InvalidInput.of("--budget", error.message) from error

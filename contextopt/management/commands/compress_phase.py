@@ -1,13 +1,10 @@
 """`manage.py compress_phase TASK [PHASE]`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import CompressIn
-from contextopt.management.base import ACTOR
+from contextopt.management.base import ACTOR, Options
 from contextopt.management.handoffs import TaskCommand, find_stored_task
 from contextopt.models import HandoffPhase
 
@@ -26,7 +23,7 @@ class Command(TaskCommand):
         )  # fmt: skip
         parser.add_argument("--force", action="store_true", help="compress even if decisions are open")
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team, task_id = find_stored_task(options)
         data = CompressIn(force=options["force"], phase=options["phase"])
         compress_phase(team_id=team.pk, task_id=task_id, data=data, actor=ACTOR)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from contextopt.connections.codingagents import KEY_VARIABLE, TOOLS, Tool
 from contextopt.connections.connect import Plan, make_connection, plan_connection, undo_connection
 from contextopt.connections.toolfiles import LEFT
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
+from contextopt.management.fields import parse_input
 from contextopt.spaces.importing import ImportReport, UnusableSource, import_rows, read_commits
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.models import Space
@@ -45,7 +45,7 @@ class Command(ReportingCommand):
         )
         parser.add_argument("--undo", action="store_true", help="restore the files and revoke the key")
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         tool, repository = TOOLS[options["target"]], Path(options["repository"])
         if options["undo"]:
             return self._undo(tool, repository, options)
@@ -82,7 +82,7 @@ class Command(ReportingCommand):
         self.stderr.flush()
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
-    def _connect(self, plan: Plan, options: Mapping[str, Any]) -> int:
+    def _connect(self, plan: Plan, options: Options) -> int:
         key, space = make_connection(plan, team=team_of(options), actor=ACTOR)
         self.is_connected = True
         report = self._import(plan, space, options)
@@ -101,7 +101,7 @@ class Command(ReportingCommand):
         self.stdout.write(f"{plan.tool.next_step} {plan.place.url}/connect/ shows the first request.")
         return DONE
 
-    def _import(self, plan: Plan, space: Space, options: Mapping[str, Any]) -> ImportReport | None:
+    def _import(self, plan: Plan, space: Space, options: Options) -> ImportReport | None:
         """Offer the repository's commits to an empty space, so that its contexts are not empty."""
         if space.records.exists():
             return None
@@ -124,7 +124,7 @@ class Command(ReportingCommand):
         )
         return report
 
-    def _undo(self, tool: Tool, repository: Path, options: Mapping[str, Any]) -> int:
+    def _undo(self, tool: Tool, repository: Path, options: Options) -> int:
         outcomes = undo_connection(tool, repository, actor=ACTOR)
         if options["json"]:
             self.print_json({"target": tool.name, "undone": True, "files": outcomes})

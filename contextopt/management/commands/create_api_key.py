@@ -1,17 +1,12 @@
 """`manage.py create_api_key NAME`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
-from contextopt.models import Scope
+from contextopt.management.base import ACTOR, DONE, Options, ReportingCommand, team_of
+from contextopt.management.fields import add_fields, read_fields
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
-
-OPTIONS = ("name", "scope", "expires_at", "spaces", "requests_per_minute")
 
 
 class Command(ReportingCommand):
@@ -21,18 +16,16 @@ class Command(ReportingCommand):
         parser.add_argument(
             "name", metavar="NAME", help="a name for the key, such as the application that uses it"
         )
-        parser.add_argument("--scope", choices=Scope.values, default=Scope.WRITE, help="default: write")
-        parser.add_argument("--expires-at", metavar="MOMENT", help="default: never")
-        parser.add_argument(
-            "--space", dest="spaces", metavar="SLUG", action="append",
-            help="limit the key to this space; repeatable (default: all spaces)",
-        )  # fmt: skip
-        parser.add_argument("--requests-per-minute", metavar="N", help="default: KEY_REQUESTS_PER_MINUTE")
+        about = {
+            "scope": "what the key may do",
+            "expires_at": "when it expires (default: never)",
+            "spaces": "limit the key to this space (default: all spaces)",
+            "requests_per_minute": "how often it may be used (default: KEY_REQUESTS_PER_MINUTE)",
+        }
+        add_fields(parser, KeyIn, about, spaces="--space SLUG")
 
-    def run(self, options: Mapping[str, Any]) -> int:
-        asked = parse_input(
-            KeyIn, {name: options[name] for name in OPTIONS}, {"name": "NAME", "spaces": "--space"}
-        )
+    def run(self, options: Options) -> int:
+        asked = read_fields(KeyIn, options)
         team = team_of(options)
         # A key that could not be shown is not kept.
         with transaction.atomic():

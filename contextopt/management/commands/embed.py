@@ -1,14 +1,12 @@
 """`manage.py embed`"""
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from django.core.management.base import CommandParser
 
 from contextopt.errors import Conflict
 from contextopt.locks import Lock, only_here
-from contextopt.management.base import DONE, Progress, ReportingCommand
+from contextopt.management.base import DONE, Options, Progress, ReportingCommand
 from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.vectors.storage import embedding_status
@@ -31,7 +29,7 @@ class Command(ReportingCommand):
             "--wait", action="store_true", help="wait for a worker that is embedding instead of giving up"
         )
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         started = time.monotonic()
         work = Work()
         progress = Progress(self.stderr)

@@ -1,13 +1,10 @@
 """`manage.py explain ASSEMBLY`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.assemblies.replay.explanation import Explanation, explain_record, find_expected
 from contextopt.lookups import find_one
-from contextopt.management.base import DONE, ReportingCommand, team_of
+from contextopt.management.base import DONE, Options, ReportingCommand, team_of
 from contextopt.management.ledgertext import PARTS
 from contextopt.models import Assembly, Record
 
@@ -25,7 +22,7 @@ class Command(ReportingCommand):
             help="the record: its ID, or SOURCE:EXTERNAL_ID",
         )  # fmt: skip
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team, assembly_id = team_of(options), options["assembly"]
         rows = Assembly.objects.of(team).for_replay()
         assembly = find_one(rows.filter(pk=assembly_id), f"assembly {assembly_id}")

@@ -1,16 +1,14 @@
 """`manage.py filter_phase PHASE FILE.json`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.agents.inputs import AgentContextIn, PhaseNamed
 from contextopt.agents.phases import FilterResult, figures, filter_agent_context
 from contextopt.assemblies.models import FULL_CONTEXT
 from contextopt.engine.text.tokens import get_counter
-from contextopt.management.base import ACTOR, DONE, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, Options, team_of
 from contextopt.management.documents import DocumentCommand, read_document
+from contextopt.management.fields import add_fields, read_fields
 
 
 class Command(DocumentCommand):
@@ -26,11 +24,10 @@ class Command(DocumentCommand):
             help="confidence, planning, building, diagnosis, reviewing, completing, or a phase of the team",
         )
         super().add_options(parser)
-        parser.add_argument("--task-id", metavar="N", help="stored task that the context is for")
+        add_fields(parser, PhaseNamed, {"task_id": "stored task that the context is for"})
 
-    def run(self, options: Mapping[str, Any]) -> int:
-        given = {name: options[name] for name in ("phase", "task_id")}
-        named = parse_input(PhaseNamed, given, {"phase": "PHASE"})
+    def run(self, options: Options) -> int:
+        named = read_fields(PhaseNamed, options)
         result = filter_agent_context(
             team_id=team_of(options).pk,
             phase=named.phase,

@@ -1,11 +1,11 @@
 """`manage.py import_git SPACE REPO`"""
 
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Generator
 
 from django.core.management.base import CommandParser
 
 from contextopt.errors import InvalidInput
+from contextopt.management.base import Options
 from contextopt.management.importing import ImportCommand
 from contextopt.spaces.importing import Found, read_commits
 
@@ -23,7 +23,7 @@ class Command(ImportCommand):
         parser.add_argument("--rev", default="HEAD", help="a branch, tag, commit or range (default: HEAD)")
         parser.add_argument("--limit", type=int, metavar="N", help="only the newest N commits")
 
-    def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
+    def rows(self, options: Options) -> Generator[Found]:
         limit = options["limit"]
         if limit is not None and limit < 1:
             raise InvalidInput.of("--limit", "must be at least 1")

@@ -1,10 +1,10 @@
 """`manage.py import_markdown SPACE DIR`"""
 
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Generator
 
 from django.core.management.base import CommandParser
 
+from contextopt.management.base import Options
 from contextopt.management.importing import ImportCommand
 from contextopt.spaces.importing import Found, read_folder
 
@@ -20,5 +20,5 @@ class Command(ImportCommand):
         parser.add_argument("space", metavar="SPACE")
         parser.add_argument("folder", metavar="DIR")
 
-    def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
+    def rows(self, options: Options) -> Generator[Found]:
         yield from read_folder(options["folder"])

@@ -1,10 +1,10 @@
 """`manage.py import_records SPACE FILE…`"""
 
-from collections.abc import Generator, Mapping
-from typing import Any
+from collections.abc import Generator
 
 from django.core.management.base import CommandParser
 
+from contextopt.management.base import Options
 from contextopt.management.importing import ImportCommand
 from contextopt.spaces.importing import Found, check_input, open_input, read_file, readable
 
@@ -30,7 +30,7 @@ class Command(ImportCommand):
             help="file format (default: from the file name or first character)",
         )
 
-    def rows(self, options: Mapping[str, Any]) -> Generator[Found]:
+    def rows(self, options: Options) -> Generator[Found]:
         names: list[str] = options["files"]
         for name in names:
             check_input(name, folder_advice="import_markdown and import_git take folders")

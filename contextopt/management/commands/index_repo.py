@@ -1,13 +1,10 @@
 """`manage.py index_repo REPO`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, more_in_json, team_of
+from contextopt.management.base import ACTOR, DONE, Options, Progress, ReportingCommand, more_in_json, team_of
 from contextopt.management.repositories import target
 from contextopt.repositories.indexing import IndexReport, index_checkout
 
@@ -28,7 +25,7 @@ class Command(ReportingCommand):
         )
         parser.add_argument("--rev", help="a branch, tag or commit (default: HEAD)")
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team = team_of(options)
         progress = Progress(self.stderr)
         with target(team, options["repository"]) as found:

@@ -1,7 +1,6 @@
 """`manage.py relevant_files REPO`"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 from django.core.management.base import CommandParser
@@ -10,8 +9,9 @@ from pydantic import BaseModel, Field
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Text
-from contextopt.management.base import ACTOR, DONE, more_in_json, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, Options, more_in_json, team_of
 from contextopt.management.documents import AnsweringCommand
+from contextopt.management.fields import add_fields, given_fields, parse_input
 from contextopt.management.repositories import Target, target
 from contextopt.models import Team
 from contextopt.repositories.graphs import load_index
@@ -21,7 +21,6 @@ from contextopt.repositories.ranking import Relevant, RevisionRanker, rank_repos
 
 LISTED = 20
 REV_MAX = 1_000
-OPTIONS = ("task", "budget", "limit", "encoding")
 
 type Rank = Callable[[str | None, RelevantIn], Relevant]
 
@@ -43,29 +42,27 @@ class Command(AnsweringCommand):
         parser.add_argument(
             "repository", metavar="REPO", help="a folder, or the name of an indexed repository"
         )
-        parser.add_argument("--task", metavar="TEXT", help="description of the task")
-        parser.add_argument(
-            "--seed", metavar="PATH", action="append", help="a file the task is about; repeatable"
-        )
+        about = {
+            "task": "description of the task",
+            "seeds": "a file the task is about",
+            "budget": "maximum tokens of the text",
+            "limit": "number of files to list",
+            "encoding": "the tokenizer",
+        }
+        add_fields(parser, RelevantIn, about, seeds="--seed PATH")
         parser.add_argument("--rev", help="rank as of this branch, tag or commit")
-        parser.add_argument("--budget", metavar="N", help="maximum tokens of the text (default: 8000)")
-        parser.add_argument("--limit", metavar="N", help="number of files to list (default: 50)")
-        parser.add_argument("--encoding", metavar="NAME", help="the tokenizer (default: cl100k_base)")
         parser.add_argument(
             "--tasks", metavar="FILE.jsonl",
             help='a file with one {"id": …, "task": …, "rev": …} per line; prints one JSON line for each',
         )  # fmt: skip
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team = team_of(options)
-        asked = {name: options[name] for name in OPTIONS if options[name] is not None}
-        if options["seed"]:
-            asked["seeds"] = options["seed"]
+        asked = given_fields(RelevantIn, options)
         many = options["tasks"] is not None
         if many and options["task"] is not None:
             raise InvalidInput.of("--task", "give --task or --tasks, not both")
-        names = {"seeds": "--seed"}
-        request = parse_input(RelevantIn, {"task": "-", **asked} if many else asked, names)
+        request = parse_input(RelevantIn, {"task": "-", **asked} if many else asked)
         # Name an unknown encoding once instead of on every line.
         get_tokenizer(request.encoding)
         with target(team, options["repository"]) as found:
@@ -74,7 +71,7 @@ class Command(AnsweringCommand):
                 return self.answer_lines(
                     options["tasks"], lambda own: _answer_line(own, options, asked, rank)
                 )
-            answer = _rank_asked(rank, options["rev"], request)
+            answer = rank(options["rev"], request)
         self.print_answer(options, answer.to_json(), describe_files(answer))
         return DONE
 
@@ -90,26 +87,13 @@ def describe_files(answer: Relevant) -> str:
 
 
 def _answer_line(
-    own: Mapping[str, object], options: Mapping[str, Any], asked: Mapping[str, object], rank: Rank
+    own: Mapping[str, object], options: Options, asked: Mapping[str, object], rank: Rank
 ) -> dict[str, Any]:
     """Return the same answer as a single call. A line's settings override those of the command."""
     settings = dict(own)
     rev = Line.model_validate({"rev": settings.pop("rev", None)}).rev
     request = RelevantIn.model_validate({**asked, **settings})
     return rank(options["rev"] if rev is None else rev, request).to_json()
-
-
-def _rank_asked(rank: Rank, rev: str | None, request: RelevantIn) -> Relevant:
-    """Rank the files, and name the options at fault as they were typed."""
-    try:
-        return rank(rev, request)
-    except InvalidInput as error:
-        raise InvalidInput(
-            [
-                replace(problem, field="--seed") if problem.field.startswith("seeds.") else problem
-                for problem in error.problems
-            ]
-        ) from error
 
 
 class _FileRanker:

@@ -1,8 +1,5 @@
 """`manage.py replay ASSEMBLY…`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 from pydantic import ValidationError
 
@@ -12,7 +9,8 @@ from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.engine.wording import plural
 from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput, NotFound
 from contextopt.inputs import BIGINT_MAX, field_problems
-from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+from contextopt.management.base import DONE, REJECTED, Options, Progress, ReportingCommand, team_of
+from contextopt.management.fields import parse_input
 from contextopt.models import Assembly, Team
 from contextopt.spaces.inputs import SettingsIn
 
@@ -41,7 +39,7 @@ class Command(ReportingCommand):
             help="override a setting of the space, such as context_tokens=1000; may be repeated",
         )  # fmt: skip
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         data = _read_settings(options)
         team = team_of(options)
         ids, unknown = _choose(team, options)
@@ -60,18 +58,15 @@ class Command(ReportingCommand):
                 continue
             self.replayed += 1
             failed += bool(again.result) and not again.is_changed and not again.is_same
-            self._answer(again, options)
+            self.print_answer(options, again.to_json(), describe(again))
             progress.show(f"{self.replayed:,} of {len(ids):,} replayed")
         return REJECTED if failed else DONE
 
     def how_far(self) -> str:
         return f"Interrupted after {plural(self.replayed, 'replay')}. Nothing was changed."
 
-    def _answer(self, again: Replay, options: Mapping[str, Any]) -> None:
-        self.print_answer(options, again.to_json(), describe(again))
 
-
-def _read_settings(options: Mapping[str, Any]) -> ReplayIn:
+def _read_settings(options: Options) -> ReplayIn:
     """Return the settings that were asked for.
 
     Raises:
@@ -94,7 +89,7 @@ def _read_settings(options: Mapping[str, Any]) -> ReplayIn:
     return data.model_copy(update={"settings": settings})
 
 
-def _choose(team: Team, options: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+def _choose(team: Team, options: Options) -> tuple[list[int], list[int]]:
     """Return the ids of the assemblies in the order in which they are replayed, and the unknown ones.
 
     Raises:

@@ -1,16 +1,14 @@
 """`manage.py retry_delta FILE.json`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.agents.inputs import RetryIn, RetryLimitsIn
 from contextopt.agents.retries import Retry, log_delta, plan_delta
 from contextopt.agents.retrysettings import resolve_limits
 from contextopt.engine.text.tokens import get_counter
-from contextopt.management.base import ACTOR, DONE, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, Options, team_of
 from contextopt.management.documents import DocumentCommand, read_document
+from contextopt.management.fields import add_fields, read_fields
 
 
 class Command(DocumentCommand):
@@ -23,22 +21,16 @@ class Command(DocumentCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         super().add_options(parser)
-        parser.add_argument(
-            "--error-tokens", metavar="N", help="maximum tokens of the error (default: the team's, or 450)"
-        )
-        parser.add_argument(
-            "--diff-lines",
-            metavar="N",
-            help="maximum changed lines of each file (default: the team's, or 20)",
-        )
-        parser.add_argument(
-            "--diff-characters", metavar="N",
-            help="maximum characters of each file's change (default: the team's, or 500)",
-        )  # fmt: skip
-        parser.add_argument("--uncut", action="store_true", help="show whole changes, which can be applied")
+        about = {
+            "error_tokens": "maximum tokens of the error (default: the team's, or 450)",
+            "diff_lines": "maximum changed lines of each file (default: the team's, or 20)",
+            "diff_characters": "maximum characters of each file's change (default: the team's, or 500)",
+            "uncut": "show whole changes, which can be applied",
+        }
+        add_fields(parser, RetryLimitsIn, about)
 
-    def run(self, options: Mapping[str, Any]) -> int:
-        asked = parse_input(RetryLimitsIn, {name: options[name] for name in RetryLimitsIn.model_fields})
+    def run(self, options: Options) -> int:
+        asked = read_fields(RetryLimitsIn, options)
         data = read_document(RetryIn, options["file"])
         counter = get_counter(options["counter"], options["encoding"])
         team = team_of(options)

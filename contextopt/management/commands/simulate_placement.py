@@ -5,10 +5,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.assemblies.placement.rehearsal import CONTEXT_TOKENS, TURNS, Script, parse_scripts, simulate
+from contextopt.assemblies.placement.rehearsal import CONTEXT_TOKENS, TURNS, parse_scripts, simulate
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, Progress, ReportingCommand, team_of
+from contextopt.management.base import ACTOR, DONE, Options, Progress, ReportingCommand, team_of
 from contextopt.management.documents import FILE, read_whole
 from contextopt.management.upkeep import make_searchable
 from contextopt.spaces.importing.dialogues import BYTES_MAX
@@ -41,15 +41,18 @@ class Command(ReportingCommand):
             "--model", metavar="NAME", help="take this model's prices instead of .1/1.25 and .5/1.0"
         )
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         if not 1 <= options["context_tokens"] <= MAX_PART_TOKENS:
             raise InvalidInput.of("--context-tokens", f"must be from 1 to {MAX_PART_TOKENS:,}")
         if options["turns"] < 1:
             raise InvalidInput.of("--turns", "must be at least 1")
+        scripts = parse_scripts(read_whole(options["file"], BYTES_MAX))
+        if not (scripts := [script for script in scripts if script.questions]):
+            raise InvalidInput.of(FILE, "has no questions")
         progress = Progress(self.stderr)
         outcomes = simulate(
             team=team_of(options),
-            scripts=_read(options["file"]),
+            scripts=scripts,
             context_tokens=options["context_tokens"],
             turns=options["turns"],
             model=options["model"] or "",
@@ -69,10 +72,3 @@ def describe_outcome(line: Mapping[str, Any]) -> str:
         f"{line['placement']:<7} read {line['read']:g}, write {line['write']:g}: "
         f"{line['cost']:,.0f} full-price tokens per prompt, {line['hit_rate']:.0%} from the cache{recall}"
     )
-
-
-def _read(name: str) -> list[Script]:
-    scripts = [script for script in parse_scripts(read_whole(name, BYTES_MAX)) if script.questions]
-    if not scripts:
-        raise InvalidInput.of(FILE, "has no questions")
-    return scripts

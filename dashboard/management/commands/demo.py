@@ -1,12 +1,9 @@
 """`manage.py demo load|remove`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
+from contextopt.management.base import ACTOR, DONE, Options, ReportingCommand, team_of
 from dashboard.demo import load_demo, remove_demo
 
 
@@ -16,7 +13,7 @@ class Command(ReportingCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", choices=["load", "remove"])
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team = team_of(options)
         if options["action"] == "load":
             self.stderr.write("Loading the demo. This can take a minute or two.")

@@ -1,10 +1,7 @@
 """`manage.py rebuild_rollups`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from contextopt.engine.wording import plural
-from contextopt.management.base import DONE, Progress, ReportingCommand, teams_of
+from contextopt.management.base import DONE, Options, Progress, ReportingCommand, teams_of
 from dashboard.models import QuarterRollup
 from dashboard.rollups.fold import rebuild
 
@@ -17,7 +14,7 @@ class Command(ReportingCommand):
     team_help = "slug of the only team to rebuild (default: all teams)"
     days = 0
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         teams = teams_of(options)
         progress = Progress(self.stderr)
         self.days = 0

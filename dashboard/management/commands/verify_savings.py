@@ -1,8 +1,8 @@
 """`manage.py verify_savings`"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 from django.core.management.base import CommandParser
 from django.db.models import QuerySet
@@ -17,13 +17,14 @@ from contextopt.inputs import Moment
 from contextopt.management.base import (
     DONE,
     REJECTED,
+    Options,
     Progress,
     ReportingCommand,
-    parse_input,
     space_of,
     team_of,
     teams_of,
 )
+from contextopt.management.fields import add_fields, read_fields
 from contextopt.models import AssemblyPayload, Team
 from dashboard.rollups.costproof import verify_costs
 from dashboard.rollups.verify import count_rollups, verify_rollups
@@ -46,11 +47,10 @@ SOURCES = {
 REPLAYS_MAX = 100_000
 
 
-class Since(BaseModel):
+class Asked(BaseModel):
+    """From when on to check, and how many contexts to replay."""
+
     since: Moment | None = None
-
-
-class Replays(BaseModel):
     replays: Annotated[int, Field(ge=0, le=REPLAYS_MAX)] = 0
 
 
@@ -68,24 +68,22 @@ class Command(ReportingCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--space", metavar="SLUG", help="only assemblies of this space")
-        parser.add_argument(
-            "--since", metavar="MOMENT", help="only assemblies logged at or after this date or date-time"
-        )
+        about = {
+            "since": "only assemblies logged at or after this date or date-time",
+            "replays": "also replay each team's last N contexts",
+        }
+        add_fields(parser, Asked, about)
 
-        parser.add_argument(
-            "--replays", metavar="N", type=int, default=0, help="also replay each team's last N contexts"
-        )
-
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         # A space's slug is unique within its team only.
         self.teams = teams_of(options) if options["space"] is None else [team_of(options)]
-        replays = parse_input(Replays, {"replays": options["replays"]}).replays
+        asked = read_fields(Asked, options)
         self.differences: list[dict[str, object]] = []
         self.differing: Counter[str] = Counter()
         self.checked = self.purged = self.unreplayable = 0
         self.counts = dict.fromkeys(("tasks", "rollups", "costs", "evaluations", "ratings", "replays"), 0)
         for team in self.teams:
-            self._check_team(team, options, replays)
+            self._check_team(team, options["space"], asked)
         self.corrections = list_corrections(self.teams)
         self._answer(options)
         if self.total > len(self.differences):
@@ -96,13 +94,18 @@ class Command(ReportingCommand):
     def total(self) -> int:
         return self.differing.total()
 
-    def _check_team(self, team: Team, options: Mapping[str, Any], replays: int) -> None:
-        self.team, payloads = team, self._payloads(options, team)
+    def _check_team(self, team: Team, slug: str | None, asked: Asked) -> None:
+        payloads = AssemblyPayload.objects.filter(assembly__team=team).select_related("assembly__config")
+        if slug is not None:
+            payloads = payloads.filter(assembly__space=space_of(team, slug, field="--space"))
+        if asked.since is not None:
+            payloads = payloads.filter(assembly__created_at__gte=asked.since)
+        self.team = team
         accounts = self._check_assemblies(payloads)
-        if options["space"] is None and options["since"] is None:
+        if slug is None and asked.since is None:
             self.counts["tasks"] += self._check_accounts(accounts, team.pk, payloads)
             self._check_sums(team.pk)
-        self._check_replays(team.pk, replays)
+        self._check_replays(team.pk, asked.replays)
 
     def _check_assemblies(self, payloads: QuerySet[AssemblyPayload]) -> Accounts:
         """Check each assembly; return the accounts of their tasks, added up from the payloads."""
@@ -171,14 +174,7 @@ class Command(ReportingCommand):
     def how_far(self) -> str:
         return f"Interrupted after {plural(self.checked, 'assembly', 'assemblies')}. Nothing was changed."
 
-    def _payloads(self, options: Mapping[str, Any], team: Team) -> QuerySet[AssemblyPayload]:
-        payloads = AssemblyPayload.objects.filter(assembly__team=team).select_related("assembly__config")
-        if options["space"] is not None:
-            payloads = payloads.filter(assembly__space=space_of(team, options["space"], field="--space"))
-        since = parse_input(Since, {"since": options["since"]}).since
-        return payloads.filter(assembly__created_at__gte=since) if since else payloads
-
-    def _answer(self, options: Mapping[str, Any]) -> None:
+    def _answer(self, options: Options) -> None:
         if options["json"]:
             self.print_json(
                 {

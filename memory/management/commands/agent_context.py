@@ -1,21 +1,18 @@
 """`manage.py agent_context TASK` or `manage.py agent_context --task TEXT`"""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from django.core.management.base import CommandParser
 
 from contextopt.agents.inputs import AgentContextIn
-from contextopt.management.base import ACTOR, DONE, ReportingCommand, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, Options, ReportingCommand, team_of
 from contextopt.management.documents import read_document
+from contextopt.management.fields import add_fields, given_fields, parse_input
 from contextopt.management.handoffs import find_named_task
 from contextopt.models import Repository, Team
-from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn, StepFailureIn
+from memory.steps.inputs import AgentStepIn, StepFailureIn
 from memory.steps.results import StepResult
 from memory.steps.step import build_step
-
-NAMES = {"task_id": "TASK"}
 
 
 class Command(ReportingCommand):
@@ -28,19 +25,15 @@ class Command(ReportingCommand):
         parser.add_argument(
             "task_id", metavar="TASK", nargs="?", help="number or external ID of a stored task"
         )
-        parser.add_argument("--task", metavar="TEXT", help="description of a new task, which is stored")
-        parser.add_argument(
-            "--phase", metavar="NAME", default=DEFAULT_PHASE, help=f"default: {DEFAULT_PHASE}"
-        )
-        parser.add_argument(
-            "--repository", metavar="NAME",
-            help="name or folder of an indexed repository (default: the task's)",
-        )  # fmt: skip
-        parser.add_argument("--space", metavar="SPACE", help="slug of the space whose records may help")
-        parser.add_argument(
-            "--as-of", metavar="MOMENT", help="choose the records as of this date or date-time"
-        )
-        parser.add_argument("--budget", metavar="N", help="maximum tokens, up to the phase's budget")
+        about = {
+            "task": "description of a new task, which is stored",
+            "phase": "the phase of the task",
+            "repository": "name or folder of an indexed repository (default: the task's)",
+            "space": "slug of the space whose records may help",
+            "as_of": "choose the records as of this date or date-time",
+            "budget": "maximum tokens, up to the phase's budget",
+        }
+        add_fields(parser, AgentStepIn, about, space="--space SPACE")
         parser.add_argument(
             "--file", metavar="CONTEXT.json",
             help="the agent's own full context, as for filter_phase; - is standard input",
@@ -50,19 +43,18 @@ class Command(ReportingCommand):
             help="a failed attempt to record: diagnosis, plan, error, and files that changed, by path",
         )  # fmt: skip
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team = team_of(options)
-        names = ("task", "phase", "space", "as_of", "budget")
-        given: dict[str, Any] = {name: options[name] for name in names if options[name] is not None}
-        if options["task_id"] is not None:
-            given["task_id"] = find_named_task(team, options["task_id"])
-        if options["repository"]:
-            given["repository"] = name_of(team, options["repository"])
+        given = given_fields(AgentStepIn, options)
+        if "task_id" in given:
+            given["task_id"] = find_named_task(team, given["task_id"])
+        if "repository" in given:
+            given["repository"] = name_of(team, given["repository"])
         if options["file"]:
             given["context"] = read_document(AgentContextIn, options["file"])
-        if options["failure"]:
-            given["failure"] = read_document(StepFailureIn, options["failure"])
-        result = build_step(team=team, data=parse_input(AgentStepIn, given, NAMES), actor=ACTOR)
+        if "failure" in given:
+            given["failure"] = read_document(StepFailureIn, given["failure"])
+        result = build_step(team=team, data=parse_input(AgentStepIn, given), actor=ACTOR)
         self.print_answer(options, result.to_json(), describe_step(result))
         return DONE
 

@@ -1,8 +1,5 @@
 """`manage.py backtest SPACE`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
 from contextopt.engine.wording import plural
@@ -11,16 +8,17 @@ from contextopt.management.base import (
     ACTOR,
     DONE,
     REJECTED,
+    Options,
     Progress,
     ReportingCommand,
     more_in_json,
-    parse_input,
     space_of,
     team_of,
 )
+from contextopt.management.fields import add_fields, read_fields
 from memory.backtests.backtests import BACKTESTS, REFUSED, UNAVAILABLE, start_backtest
 from memory.backtests.figures import FIGURES, costs_of, figures_of
-from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
+from memory.backtests.inputs import BacktestIn
 from memory.models import Backtest, BacktestState
 
 REASONS_SHOWN = 20
@@ -37,17 +35,11 @@ class Command(ReportingCommand):
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("space", metavar="SPACE")
-        parser.add_argument("--config", metavar="VERSION", help="version of the space's settings, required")
-        parser.add_argument(
-            "--last",
-            metavar="N",
-            default=LAST_DEFAULT,
-            help=f"how many contexts, up to {LAST_MAX:,} (default: {LAST_DEFAULT})",
-        )
+        about = {"config": "version of the space's settings, required", "last": "how many contexts"}
+        add_fields(parser, BacktestIn, about, config="--config VERSION")
 
-    def run(self, options: Mapping[str, Any]) -> int:
-        given = {name: options[name] for name in ("config", "last") if options[name] is not None}
-        data = parse_input(BacktestIn, given)
+    def run(self, options: Options) -> int:
+        data = read_fields(BacktestIn, options)
         space = space_of(team_of(options), options["space"])
         backtest = self.backtest = start_backtest(space=space, data=data, actor=ACTOR)
         progress = Progress(self.stderr)
@@ -62,7 +54,7 @@ class Command(ReportingCommand):
         done = figures_of(self.backtest).done if self.backtest else 0
         return f"Interrupted after {plural(done, 'context')}. A worker computes the rest."
 
-    def _answer(self, backtest: Backtest, options: Mapping[str, Any]) -> None:
+    def _answer(self, backtest: Backtest, options: Options) -> None:
         found, costs = figures_of(backtest), costs_of(backtest)
         failed = list(backtest.rows.not_replayable().order_by("-pk"))
         answer = {

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from django.core.management.base import CommandParser
 
-from contextopt.management.base import ACTOR, DONE, REJECTED, ReportingCommand, team_of
+from contextopt.management.base import ACTOR, DONE, REJECTED, Options, ReportingCommand, team_of
 from contextopt.management.documents import read_document
 from contextopt.management.handoffs import find_named_task
 from contextopt.models import Team
@@ -26,7 +25,7 @@ class Command(ReportingCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE.json", help="- is standard input")
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team = team_of(options)
         data = read_document(CompletionIn, options["file"], partial(_with_number, team))
         result = complete_task(team=team, data=data, actor=ACTOR)

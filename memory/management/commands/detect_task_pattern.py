@@ -1,16 +1,14 @@
 """`manage.py detect_task_pattern --task TEXT`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 from pydantic import BaseModel
 
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Text
-from contextopt.management.base import DONE, parse_input
+from contextopt.management.base import DONE, Options
 from contextopt.management.documents import AnsweringCommand
+from contextopt.management.fields import parse_input
 from memory.memories.inputs import PatternIn
 
 
@@ -31,15 +29,14 @@ class Command(AnsweringCommand):
             help='a file with one {"id": …, "task": …} per line; prints one JSON line for each',
         )
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         if (options["task"] is None) == (options["tasks"] is None):
             raise InvalidInput.of("--task", "give either --task or --tasks")
         if options["tasks"] is not None:
-            return self.answer_lines(options["tasks"], _answer)
+            return self.answer_lines(
+                options["tasks"],
+                lambda own: {"pattern": detect_task_pattern(Line.model_validate(own).task)},
+            )
         pattern = detect_task_pattern(parse_input(PatternIn, {"task": options["task"]}).task)
         self.print_answer(options, {"pattern": pattern}, pattern)
         return DONE
-
-
-def _answer(own: Mapping[str, object]) -> dict[str, Any]:
-    return {"pattern": detect_task_pattern(Line.model_validate(own).task)}

@@ -1,10 +1,6 @@
 """`manage.py evaluate SPACE`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
-from pydantic import BaseModel
 
 from contextopt.engine.wording import plural
 from contextopt.errors import Conflict
@@ -12,13 +8,14 @@ from contextopt.management.base import (
     ACTOR,
     DONE,
     REJECTED,
+    Options,
     Progress,
     ReportingCommand,
     more_in_json,
-    parse_input,
     space_of,
     team_of,
 )
+from contextopt.management.fields import add_fields, read_fields
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space
 from contextopt.spaces.configs import find_config
@@ -32,7 +29,9 @@ from memory.questions.sets import find_named_set
 MISSES_SHOWN = 20
 
 
-class _Minimum(BaseModel):
+class Asked(EvaluationIn):
+    """An evaluation, and the recall that it must reach."""
+
     min_recall: Recall | None = None
 
 
@@ -50,14 +49,15 @@ class Command(ReportingCommand):
         parser.add_argument(
             "--questions", metavar="NAME", help="name of the question set (default: the space's only one)"
         )
-        parser.add_argument("--config", metavar="VERSION", help="config version (default: the active one)")
-        parser.add_argument("--context-tokens", metavar="N", help="budget of each context")
-        parser.add_argument("--min-recall", metavar="SHARE", help="the minimum recall, 0 to 1")
+        about = {
+            "config_version": "config version (default: the active one)",
+            "context_tokens": "budget of each context",
+            "min_recall": "the minimum recall",
+        }
+        add_fields(parser, Asked, about, config_version="--config VERSION")
 
-    def run(self, options: Mapping[str, Any]) -> int:
-        given = {"config_version": options["config"], "context_tokens": options["context_tokens"]}
-        asked = parse_input(EvaluationIn, given, {"config_version": "--config"})
-        minimum = parse_input(_Minimum, {"min_recall": options["min_recall"]}).min_recall
+    def run(self, options: Options) -> int:
+        asked = read_fields(Asked, options)
         space = space_of(team_of(options), options["space"])
         question_set = find_named_set(space, options["questions"])
         config = (
@@ -78,19 +78,17 @@ class Command(ReportingCommand):
         if evaluation.state != EvaluationState.DONE:
             raise Conflict(evaluation.error)
         self._answer(options, space, evaluation)
-        return self._verdict(evaluation, minimum)
-
-    def how_far(self) -> str:
-        asked = self.evaluation.asked if self.evaluation else 0
-        return f"Interrupted after {plural(asked, 'question')}. A worker asks the rest."
-
-    def _verdict(self, evaluation: Evaluation, minimum: float | None) -> int:
+        minimum = asked.min_recall
         if minimum is None or reaches(evaluation.recall, minimum):
             return DONE
         self.stderr.write(f"Recall {evaluation.recall:.3f} is below the minimum of {minimum:.3f}.")
         return REJECTED
 
-    def _answer(self, options: Mapping[str, Any], space: Space, evaluation: Evaluation) -> None:
+    def how_far(self) -> str:
+        asked = self.evaluation.asked if self.evaluation else 0
+        return f"Interrupted after {plural(asked, 'question')}. A worker asks the rest."
+
+    def _answer(self, options: Options, space: Space, evaluation: Evaluation) -> None:
         results = read_results(evaluation)
         figures = ("questions", "recall", "precision", "evidence_shown", "tokens_mean", "empty")
         answer = {

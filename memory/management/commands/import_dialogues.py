@@ -1,6 +1,6 @@
 """`manage.py import_dialogues FILE.json`"""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,8 +10,9 @@ from django.utils.text import slugify
 
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, REJECTED, Progress, ReportingCommand, parse_input, team_of
+from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.documents import FILE, read_whole
+from contextopt.management.fields import parse_input
 from contextopt.models import Team
 from contextopt.spaces.importing import ImportReport, RawRow, ensure_space, import_rows
 from contextopt.spaces.importing.dialogues import (
@@ -59,7 +60,7 @@ class Command(ReportingCommand):
             help="import only this conversation, by its sample_id; repeatable",
         )  # fmt: skip
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         team = team_of(options)
         dialogues = _choose(parse_dialogues(read_whole(options["file"], BYTES_MAX)), options["dialogue"])
         slugs = _name_spaces(dialogues)

@@ -1,11 +1,9 @@
 """`manage.py import_questions SPACE FILE.jsonl`"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.core.management.base import CommandParser
 
-from contextopt.management.base import ACTOR, DONE, REJECTED, parse_input, space_of, team_of
+from contextopt.management.base import ACTOR, DONE, REJECTED, Options, space_of, team_of
+from contextopt.management.fields import parse_input
 from contextopt.management.importing import ReportOfImport
 from contextopt.spaces.importing import ImportReport, check_input, open_input, read_file
 from memory.questions.importing import import_questions
@@ -30,7 +28,7 @@ class Command(ReportOfImport):
             help=f"name of the question set (default: {DEFAULT_NAME})",
         )  # fmt: skip
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         self.report = ImportReport()
         name = parse_input(QuestionSetIn, {"name": options["questions"]}, {"name": "--questions"}).name
         space = space_of(team_of(options), options["space"])

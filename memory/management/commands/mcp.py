@@ -1,17 +1,16 @@
 """`manage.py mcp`"""
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from django.db import connection
 
 from contextopt.connections.codingagents import KEY_VARIABLE
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, ReportingCommand, team_of
+from contextopt.management.base import ACTOR, DONE, Options, ReportingCommand, team_of
 from contextopt.models import Scope
-from contextopt.people.clients import Way
 from contextopt.people.keys import find_key
+from contextopt.people.models import Way
 from contextopt.spaces.importing import check_input
 from memory.mcp.callers import Caller, enter
 from memory.mcp.server import build_server
@@ -23,7 +22,7 @@ class Command(ReportingCommand):
         "With CONTEXTOPT_KEY set, it acts with that key, else in the team, with all rights."
     )
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: Options) -> int:
         # The server would fail with a traceback.
         check_input("-")
         find = caller_finder(options)
@@ -35,7 +34,7 @@ class Command(ReportingCommand):
         return DONE
 
 
-def caller_finder(options: Mapping[str, Any]) -> Callable[[], Caller]:
+def caller_finder(options: Options) -> Callable[[], Caller]:
     """Return a function that identifies the caller of each tool call.
 
     It raises InvalidInput if CONTEXTOPT_KEY is not a valid key.
