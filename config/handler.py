@@ -38,7 +38,7 @@ from contextopt.api.protocol.transport import API_PREFIX
 from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import Busy
 from contextopt.fairness import Costs, Lane, Turns
-from contextopt.people.clients import client_address
+from contextopt.people.addresses import client_address
 from contextopt.people.keys import read_secret
 from dashboard.kit.frame import errorpages as pages
 
@@ -308,7 +308,7 @@ async def _finish(future: asyncio.Future[Answer]) -> None:
 def _refuse(scope: Scope, error: Busy) -> HttpResponseBase:
     request = ASGIRequest(scope, BytesIO())
     is_api = request.path_info.startswith(API_PREFIX)
-    return problems.on_busy(request, error) if is_api else pages.busy(error)
+    return problems.refuse(request, error) if is_api else pages.busy(error)
 
 
 def _check_of(request: HttpRequest | None) -> tuple[bool, int | None]:

@@ -16,7 +16,7 @@ from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.models import Record, Space, StoredResponse
-from contextopt.people.rates import sweep_throttles
+from contextopt.people.logins import sweep_throttles
 from contextopt.search import registry
 from contextopt.search.embedders import EmbeddingUnavailable
 from contextopt.search.vectors.fill import Work, work_through

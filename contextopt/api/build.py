@@ -37,11 +37,10 @@ from contextopt.api import (
     timelines,
 )
 from contextopt.api.protocol import problems
-from contextopt.api.protocol.authentication import confine
-from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, answer_once, is_repeatable
+from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, is_repeatable
 from contextopt.api.protocol.problems import Problem
 from contextopt.api.protocol.reference import complete, read_reference, refusals_json, refusals_of
-from contextopt.api.protocol.transport import JsonBody, refuse_unknown_query
+from contextopt.api.protocol.transport import JsonBody, guard
 from contextopt.errors import InvalidInput
 from contextopt.inputs import FAULTS_MAX, field_problems
 
@@ -197,9 +196,7 @@ def build_api() -> ContextApi:
         docs_decorator=decorate_docs,
         parser=JsonBody(),
     )
-    api.add_decorator(refuse_unknown_query)
-    api.add_decorator(answer_once)
-    api.add_decorator(confine)
+    api.add_decorator(guard)
     problems.install(api)
     for module in (
         assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repositories,

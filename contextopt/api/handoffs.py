@@ -171,10 +171,6 @@ class FindingQuery(PageQuery):
         return match_given(found, phase=self.phase, category=self.category, decision=self.decision)
 
 
-def compression_json(compression: PhaseCompression) -> dict[str, Any]:
-    return {"phase": compression.phase, **compression.to_json()}
-
-
 def status_reply(request: ApiRequest, task_id: int) -> HttpResponse:
     return reply(task_status(team_id=request.auth.team_id, task_id=task_id).to_json())
 
@@ -293,7 +289,9 @@ def list_compressions(request: ApiRequest, task_id: Path[Id], query: Query[Compr
     """Returns all versions of the task's hand-offs, oldest first."""
     task = find_task(request.auth.team_id, task_id)
     found = PhaseCompression.objects.filter(task=task).select_related("assembly")
-    return reply(list_page(query.select(found), BY_ID, query, compression_json))
+    return reply(
+        list_page(query.select(found), BY_ID, query, lambda each: {"phase": each.phase, **each.to_json()})
+    )
 
 
 @router.post("/tasks/{task_id}/advance", auth=WRITE, response=StatusOut, summary="Advance to the next phase")

@@ -221,8 +221,8 @@ def attach(request: ApiRequest, data: StandingDocumentIn) -> HttpResponse:
 def list_documents(request: ApiRequest, query: Query[StandingDocumentQuery]) -> HttpResponse:
     """Returns the documents of a repository, or of all, in the order they were attached."""
     rows = StandingDocument.objects.filter(team_id=request.auth.team_id).defer("content")
-    rows = match_given(rows, repository=query.repository)
-    return reply(list_page(rows, BY_ID, query, partial(show, StandingDocumentRow)))
+    shown = match_given(rows, repository=query.repository)
+    return reply(list_page(shown, BY_ID, query, partial(show, StandingDocumentRow)))
 
 
 @router.get(

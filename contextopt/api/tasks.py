@@ -250,10 +250,6 @@ def task_json(task: Task) -> dict[str, Any]:
     )
 
 
-def attempt_row(attempt: Attempt) -> dict[str, Any]:
-    return show(AttemptRow, attempt, full_context_tokens=attempt.full_tokens)
-
-
 @router.post("/tasks", auth=WRITE, response={201: TaskOut}, summary="Create a task")
 def create_task(request: ApiRequest, data: TaskIn) -> HttpResponse:
     """Creates a task. `files` are the files that the receiver gets in full for the first attempt; a retry is
@@ -312,7 +308,12 @@ def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQu
     attempts = Attempt.objects.filter(task=tasks.find_task(request.auth.team_id, task_id))
     rows = match_given(attempts, receiver=query.receiver)
     shown = rows.defer("plan", "error", "retry_context", "diagnosis")
-    return reply(list_page(shown, BY_NUMBER, query, attempt_row))
+    return reply(
+        list_page(
+            shown, BY_NUMBER, query,
+            lambda each: show(AttemptRow, each, full_context_tokens=each.full_tokens),
+        )
+    )  # fmt: skip
 
 
 @router.get(

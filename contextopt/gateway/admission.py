@@ -20,11 +20,9 @@ from contextopt.errors import NotFound, TooManyAttempts, TooManyRequests
 from contextopt.gateway.models import GatewayPolicy, Reason
 from contextopt.gateway.policies import read_policy
 from contextopt.gateway.threads import in_thread
-from contextopt.people.clients import Way
-from contextopt.people.keys import KEY_MAX, load_key
+from contextopt.people.keys import KEY_MAX, count_request, load_key
 from contextopt.people.logins import count_wrong_key_from
-from contextopt.people.models import ApiKey, Scope, hash_key
-from contextopt.people.rates import count_request
+from contextopt.people.models import ApiKey, Scope, Way, hash_key
 from contextopt.spaces.models import Space
 from contextopt.sql import DATABASE_UNREACHABLE
 

@@ -28,7 +28,7 @@ from contextopt.gateway.relay import (
     upstream_url,
 )
 from contextopt.gateway.requests import RequestJob
-from contextopt.people.clients import client_address
+from contextopt.people.addresses import client_address
 from contextopt.telemetry.spans import begin_exchange
 
 READ_MAX_BYTES = 32 * 2**20

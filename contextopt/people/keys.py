@@ -1,17 +1,20 @@
-"""Create, change, rotate and revoke API keys; each change is logged."""
+"""Creates, changes, rotates and revokes API keys, with a log. Finds the key of a request and counts it."""
 
 import json
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from contextopt.errors import Conflict, InvalidInput
+from contextopt.errors import Conflict, InvalidInput, TooManyRequests
 from contextopt.people.audit import note_event
-from contextopt.people.clients import Way
 from contextopt.people.inputs import KeyIn, RotationIn
-from contextopt.people.models import SPACE_SLUGS_SQL, ApiKey, Team, hash_key
+from contextopt.people.models import SPACE_SLUGS_SQL, ApiKey, Team, Way, hash_key
 from contextopt.sql import fetch_one
 
 
@@ -162,3 +165,90 @@ def load_key(secret_hash: str) -> ApiKey | None:
     # Django's own cursors leave JSON as text.
     key.ways = json.loads(key.ways)
     return key
+
+
+# The beginning of a user agent, in lower case. Hooks send the name of their tool.
+_AGENTS = (
+    ("contextopt-client", Way.PYTHON),
+    ("contextopt-hook/claude", Way.CLAUDE),
+    ("contextopt-hook/codex", Way.CODEX),
+    ("contextopt-hook/cursor", Way.CURSOR),
+    ("claude-code", Way.CLAUDE),
+    ("codex", Way.CODEX),
+    ("cursor", Way.CURSOR),
+)
+
+
+def way_of(user_agent: str, default: Way = Way.HTTP) -> Way:
+    """Return the way of a request; `default` for a user agent that is not one of ours."""
+    name = user_agent.lower()
+    return next((way for start, way in _AGENTS if name.startswith(start)), default)
+
+
+WINDOW_SECONDS = 60
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The requests that a key may still send. After `reset` seconds it has its whole limit again."""
+
+    limit: int
+    remaining: int
+    reset: int
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of the IETF draft, and those of its earlier versions, which clients know."""
+        return {
+            "RateLimit-Policy": f'"key";q={self.limit};w={WINDOW_SECONDS}',
+            "RateLimit": f'"key";r={self.remaining};t={self.reset}',
+            "RateLimit-Limit": str(self.limit),
+            "RateLimit-Remaining": str(self.remaining),
+            "RateLimit-Reset": str(self.reset),
+        }
+
+
+class Meter:
+    """The buckets of all keys: each holds a minute's requests and refills steadily.
+
+    A bucket is stored as the time at which it is full again, so keys that pause need no upkeep.
+    """
+
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock = clock
+        self._full_at: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def take(self, key_id: int, limit: int) -> Allowance:
+        """Count a request.
+
+        Raises:
+            TooManyRequests: the bucket is empty. The request is not counted.
+        """
+        every = WINDOW_SECONDS * SECOND // limit
+        with self._lock:
+            now = self._clock()
+            taken = max(self._full_at.get(key_id, now) - now, 0)
+            wait = taken + every - limit * every
+            if wait > 0:
+                raise TooManyRequests(_seconds(wait), limit, _seconds(taken))
+            taken += every
+            self._full_at[key_id] = now + taken
+        return Allowance(limit, limit - -(-taken // every), _seconds(taken))
+
+
+def _seconds(nanoseconds: int) -> int:
+    return -(-nanoseconds // SECOND)
+
+
+_meter = Meter()
+
+
+def count_request(key: ApiKey) -> Allowance | None:
+    """Count a request of the key, and return what is left; None without a limit.
+
+    Raises:
+        TooManyRequests: the key has reached its limit.
+    """
+    limit = key.requests_per_minute or settings.KEY_REQUESTS_PER_MINUTE
+    return _meter.take(key.first_id, limit) if limit else None

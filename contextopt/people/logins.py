@@ -7,23 +7,64 @@ Hashing a password takes a fifth of a second of processor time. Each process has
 few requests wait for their turn, because each holds a thread.
 """
 
+import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from unicodedata import normalize
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher, ScryptPasswordHasher
+from django.db.models import F
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from contextopt.errors import TooManyAttempts
-from contextopt.people import rates
-from contextopt.people.clients import client_address
+from contextopt.people.addresses import client_address
 from contextopt.people.models import Throttle
-from contextopt.people.rates import Bucket, Busy, Limit
+from contextopt.sql import execute, fetch_all
+
+type Busy = dict[str, datetime]
+
+# Plain SQL, because a refusal should be cheap: building the query took longer than running it.
+BUSY_SQL = "SELECT key, free_at FROM contextopt_throttle WHERE key = ANY(%s) AND free_at > %s"
+# Two attempts at the same moment are both counted, or one of them is refused.
+TAKE_SQL = """
+INSERT INTO contextopt_throttle AS held (key, free_at) VALUES (%(key)s, %(now)s + %(every)s)
+    ON CONFLICT (key) DO UPDATE SET free_at = greatest(held.free_at, %(now)s) + %(every)s
+ WHERE held.free_at + %(every)s <= %(now)s + %(most)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Allows `burst` attempts at once, then one more every `every`."""
+
+    name: str
+    burst: int
+    every: timedelta
+
+    @property
+    def most(self) -> timedelta:
+        return self.burst * self.every
+
+    def of(self, *parts: str) -> "Bucket":
+        """Return the limit's bucket for an address, an account, or both."""
+        return Bucket(self, hash_parts(self.name, *parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    limit: Limit
+    key: str
+
+    def wait(self, free_at: datetime, now: datetime) -> timedelta:
+        return free_at + self.limit.every - self.limit.most - now
+
 
 PAIR = Limit("account at address", 5, timedelta(seconds=30))
 ADDRESS = Limit("address", 10, timedelta(seconds=6))
@@ -107,13 +148,13 @@ class LogInGate:
             _is_known.set(_known_key(*_pair(request, username)) in busy)
             # An attempt that is not made is not counted.
             hashing_room.check()
-            rates.take(buckets, busy)
+            take(buckets, busy)
 
 
 def note_log_in(request: HttpRequest, user: Any, **_: object) -> None:
     """Undo the count of a successful log-in, and remember its address as known."""
     buckets, _busy = _read(request, user.get_username())
-    rates.give_back(buckets)
+    give_back(buckets)
     known = _known_key(*_pair(request, user.get_username()))
     Throttle.objects.update_or_create(pk=known, defaults={"free_at": timezone.now() + KNOWN_FOR})
 
@@ -134,7 +175,7 @@ def count_wrong_key(request: HttpRequest) -> None:
 def count_wrong_key_from(address: str) -> None:
     """Count a wrong key from this address. Raises: TooManyAttempts."""
     bucket = WRONG_KEYS.of(address)
-    rates.take([bucket], rates.read_busy([bucket.key]))
+    take([bucket], read_busy([bucket.key]))
 
 
 def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:
@@ -142,7 +183,7 @@ def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:
     account, address = _pair(request, name)
     known, pair = _known_key(account, address), PAIR.of(account, address)
     buckets = [ADDRESS.of(address), ACCOUNT.of(account), pair]
-    busy = rates.read_busy([known, *(bucket.key for bucket in buckets)])
+    busy = read_busy([known, *(bucket.key for bucket in buckets)])
     return [pair] if known in busy else buckets, busy
 
 
@@ -151,4 +192,48 @@ def _pair(request: HttpRequest, name: str) -> tuple[str, str]:
 
 
 def _known_key(account: str, address: str) -> str:
-    return rates.hash_parts("known", account, address)
+    return hash_parts("known", account, address)
+
+
+def read_busy(keys: Sequence[str]) -> Busy:
+    """Return the keys whose `free_at` is still ahead, each with its `free_at`."""
+    return dict(fetch_all(BUSY_SQL, [list(keys), timezone.now()]))
+
+
+def take(buckets: Sequence[Bucket], busy: Busy) -> None:
+    """Count an attempt against every bucket. `busy` comes from a `read_busy` just before.
+
+    Raises:
+        TooManyAttempts: one of them has no room.
+    """
+    now = timezone.now()
+    waits = [bucket.wait(busy[bucket.key], now) for bucket in buckets if bucket.key in busy]
+    _refuse_for(max(waits, default=timedelta()))
+    for bucket in buckets:
+        if not _take_one(bucket, now):
+            _refuse_for(bucket.limit.every)
+
+
+def give_back(buckets: Sequence[Bucket]) -> None:
+    """Undo `take`, because the attempt succeeded."""
+    for bucket in buckets:
+        Throttle.objects.filter(pk=bucket.key).update(free_at=F("free_at") - bucket.limit.every)
+
+
+def sweep_throttles() -> None:
+    Throttle.objects.filter(free_at__lt=timezone.now()).delete()
+
+
+def hash_parts(*parts: str) -> str:
+    return salted_hmac("contextopt.throttles", "\0".join(parts), algorithm="sha256").hexdigest()
+
+
+def _take_one(bucket: Bucket, now: datetime) -> bool:
+    limit = bucket.limit
+    values: dict[str, Any] = {"key": bucket.key, "now": now, "every": limit.every, "most": limit.most}
+    return bool(execute(TAKE_SQL, values))
+
+
+def _refuse_for(wait: timedelta) -> None:
+    if wait > timedelta():
+        raise TooManyAttempts(math.ceil(wait.total_seconds()))

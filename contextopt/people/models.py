@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from datetime import timedelta
+from enum import StrEnum
 from typing import ClassVar, Self
 from zoneinfo import available_timezones
 
@@ -15,7 +16,6 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 
 from contextopt.limits import ACTOR_MAX, NAME_MAX
-from contextopt.people.clients import Way
 from contextopt.sql import fetch_column
 
 KEY_PREFIX = "ctx_"
@@ -134,6 +134,21 @@ SPACE_SLUGS_SQL = """ARRAY(
     SELECT slug FROM contextopt_space AS space
      WHERE space.id = ANY(contextopt_apikey.space_ids) AND space.team_id = contextopt_apikey.team_id
      ORDER BY slug)"""
+
+
+class Way(StrEnum):
+    """How software calls: over plain HTTP, with a client, the gateway or MCP, or as a coding agent.
+
+    Except at the gateway, the user agent tells which. The page Connect shows it, and nothing depends on it.
+    """
+
+    HTTP = "http"
+    PYTHON = "python"
+    GATEWAY = "gateway"
+    MCP = "mcp"
+    CLAUDE = "claude"
+    CODEX = "codex"
+    CURSOR = "cursor"
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from contextopt.assemblies.models import AssemblyQuerySet
 from contextopt.errors import ContextoptError, NotFound
 from contextopt.models import ApiKey, Assembly, Record, Scope, Team
-from contextopt.people.rates import Allowance, count_request
+from contextopt.people.keys import Allowance, count_request
 
 
 class NotAllowed(ContextoptError):

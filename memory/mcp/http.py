@@ -20,9 +20,9 @@ from ninja.errors import AuthenticationError
 from contextopt.api.protocol import problems
 from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import TooManyAttempts, TooManyRequests
-from contextopt.people.clients import Way, way_of
-from contextopt.people.keys import find_key, read_secret
+from contextopt.people.keys import find_key, read_secret, way_of
 from contextopt.people.logins import count_wrong_key
+from contextopt.people.models import Way
 from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp.callers import Caller, enter
 
@@ -145,7 +145,7 @@ def _authenticate(request: ASGIRequest) -> Caller | HttpResponse:
         return problems.on_too_many_attempts(request, error)
     except TooManyRequests as error:
         return problems.on_too_many_requests(request, error)
-    return problems.on_unauthenticated(request, AuthenticationError(401))
+    return problems.refuse(request, AuthenticationError(401))
 
 
 def _refuse_type(request: ASGIRequest) -> HttpResponse | None:
@@ -153,7 +153,7 @@ def _refuse_type(request: ASGIRequest) -> HttpResponse | None:
     if given == JSON:
         return None
     detail = f"Send {JSON}, not {given[:100]}." if given else f"Send {JSON}."
-    return problems.on_unsupported_body(request, problems.UnsupportedBody(detail))
+    return problems.refuse(request, problems.UnsupportedBody(detail))
 
 
 def _with_headers(send: Send, caller: Caller) -> Send:
@@ -204,7 +204,7 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
 
 
 def _refuse_cut(request: ASGIRequest) -> HttpResponse:
-    return problems.bad_request(request, "The body ended too early.")
+    return problems.problem(request, 400, "bad-request", "Bad request", "The body ended too early.")
 
 
 def _refuse_slow(request: ASGIRequest) -> HttpResponse:
@@ -214,7 +214,7 @@ def _refuse_slow(request: ASGIRequest) -> HttpResponse:
 
 def _refuse_size(request: ASGIRequest) -> HttpResponse:
     error = problems.BodyTooLarge(f"The body is larger than {BODY_MAX_BYTES // 2**20} MiB.")
-    return problems.on_body_too_large(request, error)
+    return problems.refuse(request, error)
 
 
 async def _send_response(send: Send, response: HttpResponse) -> None:

@@ -1,7 +1,6 @@
 """Authenticates API keys, checks their scope and spaces, and finds the team they act for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
 from typing import Any
 
 from django.db.models import Model, QuerySet
@@ -12,10 +11,8 @@ from pydantic import BaseModel
 
 from contextopt.errors import NotFound
 from contextopt.models import ApiKey, Assembly, Conversation, Message, Record, Scope, Space
-from contextopt.people.clients import way_of
-from contextopt.people.keys import find_key
+from contextopt.people.keys import Allowance, count_request, find_key, way_of
 from contextopt.people.logins import count_wrong_key
-from contextopt.people.rates import Allowance, count_request
 from contextopt.spaces import spaces
 
 
@@ -105,33 +102,23 @@ def within_spaces(**checks: Check) -> Callable[[View], View]:
     return marked
 
 
-def confine(view: View) -> View:
-    """Wrap a view so that a limited key gets nothing from outside its spaces.
+def confine(key: ApiKey, view: View, given: Mapping[str, Any]) -> None:
+    """Check that a limited key asks for nothing from outside its spaces.
 
     Raises:
         AuthorizationError: the view is not open to such keys.
         NotFound: it is asked for something in another space.
     """
-
-    @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        key = getattr(request, "auth", None)
-        if isinstance(key, ApiKey) and key.is_limited:
-            checks: Mapping[str, Check] | None = getattr(view, "checks", None)
-            if checks is None:
-                raise AuthorizationError(message=refusal(key))
-            for name, value in _asked(kwargs, checks):
-                if not checks[name](key, value):
-                    noun = NOUNS.get(name) or name.removesuffix("_id").replace("_", " ")
-                    raise NotFound(f"There is no {noun} {value!r}.")
-        return view(request, *args, **kwargs)
-
-    return wrapped
-
-
-def refusal(key: ApiKey) -> str:
-    spaces = ", ".join(key.space_slugs) or "none that still exist"
-    return f"This requires a key for all spaces. Yours is limited to: {spaces}."
+    checks: Mapping[str, Check] | None = getattr(view, "checks", None)
+    if checks is None:
+        spaces = ", ".join(key.space_slugs) or "none that still exist"
+        raise AuthorizationError(
+            message=f"This requires a key for all spaces. Yours is limited to: {spaces}."
+        )
+    for name, value in _asked(given, checks):
+        if not checks[name](key, value):
+            noun = NOUNS.get(name) or name.removesuffix("_id").replace("_", " ")
+            raise NotFound(f"There is no {noun} {value!r}.")
 
 
 def in_reach[Row: Model](request: ApiRequest, rows: QuerySet[Row], field: str = "space_id") -> QuerySet[Row]:
@@ -155,13 +142,9 @@ def _asked(kwargs: Mapping[str, Any], checks: Mapping[str, Check]) -> Iterator[t
                 yield field, given
 
 
-def _has_slug(key: ApiKey, slug: str) -> bool:
-    return slug in key.space_slugs
-
-
 CHECKS: Mapping[str, Check] = {
-    "slug": _has_slug,
-    "space": _has_slug,
+    "slug": lambda key, slug: slug in key.space_slugs,
+    "space": lambda key, slug: slug in key.space_slugs,
     "record_id": lambda key, pk: is_reached(key, Record.objects.filter(pk=pk)),
     "assembly_id": lambda key, pk: is_reached(key, Assembly.objects.filter(pk=pk)),
     "conversation_id": lambda key, pk: is_reached(key, Conversation.objects.filter(pk=pk)),

@@ -2,13 +2,11 @@
 
 import hashlib
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, cast
 
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 
-from contextopt.api.protocol.authentication import ApiRequest
+from contextopt.api.protocol.authentication import ApiRequest, View
 from contextopt.api.protocol.problems import RequestInProgress
 from contextopt.errors import InvalidInput
 from contextopt.locks import Lock, take_turn
@@ -18,8 +16,6 @@ from contextopt.spaces.storedresponses import named_records
 HEADER = "Idempotency-Key"
 KEY_MAX = 255
 WRITES = frozenset({"POST", "PATCH", "DELETE"})
-
-type View = Callable[..., HttpResponse]
 
 
 def answer_holds_secret(view: View) -> View:
@@ -32,33 +28,22 @@ def is_repeatable(view: View) -> bool:
     return not getattr(view, "holds_secret", False)
 
 
-def answer_once(view: View) -> View:
-    """Wrap a view so that a repeated write returns the stored response and is done once.
+def answer_once(
+    request: ApiRequest, key: str, view: View, compute: Callable[[], HttpResponse]
+) -> HttpResponse:
+    """Return the stored response to a repeated write, so that it is done once.
 
     The write and its stored response are one transaction, so there is never one without the other. A rejected
-    write stores nothing, so it can be corrected and sent again under the same key. Without the header nothing
-    is read or written here.
+    write stores nothing, so it can be corrected and sent again under the same key.
     """
-
-    @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        key = request.headers.get(HEADER)
-        if key is None or request.method not in WRITES:
-            return view(request, *args, **kwargs)
-        check_key(key)
-        if not is_repeatable(view):
-            raise InvalidInput.of(
-                HEADER, "is not supported here, because the response contains a secret that is not stored"
-            )
-        with transaction.atomic():
-            return _answer(cast(ApiRequest, request), key, lambda: view(request, *args, **kwargs))
-
-    return wrapped
-
-
-def check_key(key: str) -> None:
     if not (1 <= len(key) <= KEY_MAX and key.isascii() and key.isprintable()):
         raise InvalidInput.of(HEADER, f"must be 1 to {KEY_MAX} printable ASCII characters")
+    if not is_repeatable(view):
+        raise InvalidInput.of(
+            HEADER, "is not supported here, because the response contains a secret that is not stored"
+        )
+    with transaction.atomic():
+        return _answer(request, key, compute)
 
 
 def _answer(request: ApiRequest, key: str, compute: Callable[[], HttpResponse]) -> HttpResponse:

@@ -41,7 +41,7 @@ def show(kind: type, item: object, **computed: object) -> dict[str, Any]:
 def page_of(row: type) -> Any:
     """Return the response type of a list, named after its rows: `RecordPage` has items of `RecordRow`."""
     name = re.sub("(Out|Row)$", "Page", row.__name__)
-    return TypedDict(name, {"items": list[row], "next_cursor": str | None})  # type: ignore[misc,valid-type]
+    return TypedDict(name, {"items": list[row], "next_cursor": str | None})  # type: ignore[operator,valid-type]
 
 
 # A spreadsheet runs a cell that starts with one of these.

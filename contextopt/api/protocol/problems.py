@@ -1,10 +1,10 @@
 """All error responses of the API, as application/problem+json (RFC 9457)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import structlog
-from django.core.exceptions import ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import DisallowedHost, ObjectDoesNotExist, RequestDataTooBig, SuspiciousOperation
 from django.core.exceptions import ValidationError as ModelValidationError
 from django.core.signals import got_request_exception
 from django.db import IntegrityError, InterfaceError, OperationalError
@@ -28,7 +28,7 @@ from contextopt.errors import (
 )
 from contextopt.faults import NAMED_MAX, describe_faults
 from contextopt.locks import is_about_deleted, is_out_of_time
-from contextopt.people.rates import Allowance
+from contextopt.people.keys import Allowance
 
 CONTENT_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:contextopt:problem:"
@@ -100,9 +100,50 @@ def problem(
     )
 
 
-def not_found(request: HttpRequest, exc: Exception) -> HttpResponse:
-    detail = str(exc) if isinstance(exc, NotFound) else "There is nothing at this address."
-    return problem(request, 404, "not-found", "Not found", detail)
+class Answer(NamedTuple):
+    """How a class of errors is answered. Without a `detail`, the error's own message is shown."""
+
+    status: int
+    kind: str
+    title: str
+    detail: str = ""
+    headers: Mapping[str, str] = {}
+
+
+SOON = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+ANSWERS: Mapping[type[Exception], Answer] = {
+    AuthenticationError: Answer(
+        401, "unauthenticated", "Unauthenticated",
+        "Send a valid API key, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`.",
+        {"WWW-Authenticate": 'Bearer realm="contextopt"'},
+    ),
+    AuthorizationError: Answer(403, "forbidden", "Forbidden"),
+    BodyTooLarge: Answer(413, "body-too-large", "Body too large"),
+    Busy: Answer(503, "busy", "Busy", headers=SOON),
+    Conflict: Answer(409, "conflict", "Conflict"),
+    DisallowedHost: Answer(
+        400, "bad-request", "Bad request", "The Host header is not one of this server's names."
+    ),
+    Http404: Answer(404, "not-found", "Not found", "There is nothing at this address."),
+    NotFound: Answer(404, "not-found", "Not found"),
+    RequestDataTooBig: Answer(413, "body-too-large", "Body too large", "The body is larger than 32 MiB."),
+    RequestInProgress: Answer(
+        409, "request-in-progress", "Request in progress",
+        "A request with this Idempotency-Key is still in progress.", SOON,
+    ),
+    SuspiciousOperation: Answer(400, "bad-request", "Bad request", "The request is malformed."),
+    UnsupportedBody: Answer(
+        415, "unsupported-media-type", "Unsupported media type",
+        headers={"Accept-Encoding": "gzip, identity"},
+    ),
+}  # fmt: skip
+
+
+def refuse(request: HttpRequest, exc: Exception) -> HttpResponse:
+    """Answer an error that is in the table, itself or by a base class."""
+    answer = next(ANSWERS[kind] for kind in type(exc).mro() if kind in ANSWERS)
+    status, kind, title, detail, headers = answer
+    return problem(request, status, kind, title, detail or str(exc), headers=headers)
 
 
 def method_not_allowed(request: HttpRequest, allowed: Iterable[str]) -> HttpResponse:
@@ -114,10 +155,6 @@ def method_not_allowed(request: HttpRequest, allowed: Iterable[str]) -> HttpResp
 def length_required(request: HttpRequest) -> HttpResponse:
     detail = "Send a Content-Length. Chunked bodies are not supported."
     return problem(request, 411, "length-required", "Length required", detail)
-
-
-def bad_request(request: HttpRequest, detail: str) -> HttpResponse:
-    return problem(request, 400, "bad-request", "Bad request", detail)
 
 
 def field_errors(problems: Iterable[FieldProblem]) -> list[FieldError]:
@@ -147,10 +184,6 @@ def on_invalid_input(request: HttpRequest, exc: InvalidInput | InvalidValue) -> 
     return invalid(request, errors_of(exc))
 
 
-def on_model_error(request: HttpRequest, exc: ModelValidationError) -> HttpResponse:
-    return on_invalid_input(request, InvalidInput.of_model(exc))
-
-
 def errors_of(exc: InvalidInput | EngineError) -> list[FieldError]:
     """Return the invalid fields in the error of a single row."""
     if isinstance(exc, InvalidInput):
@@ -178,28 +211,16 @@ def on_conflict(request: HttpRequest, exc: Conflict) -> HttpResponse:
     if isinstance(exc, OpenDecisions):
         detail = str(exc)
         return problem(request, 409, "open-decisions", "Conflict", detail, open_decisions=exc.findings)
-    return problem(request, 409, "conflict", "Conflict", str(exc))
-
-
-def on_request_in_progress(request: HttpRequest, _exc: RequestInProgress) -> HttpResponse:
-    detail = "A request with this Idempotency-Key is still in progress."
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return problem(request, 409, "request-in-progress", "Request in progress", detail, headers=headers)
-
-
-def on_busy(request: HttpRequest, exc: Busy) -> HttpResponse:
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return problem(request, 503, "busy", "Busy", str(exc), headers=headers)
+    return refuse(request, exc)
 
 
 def on_unavailable(request: HttpRequest, exc: Exception) -> HttpResponse:
     if is_out_of_time(exc):
         log.warning("api_out_of_time", path=request.path, error=str(exc))
-        return on_busy(request, Busy(OUT_OF_TIME))
+        return refuse(request, Busy(OUT_OF_TIME))
     log.error("api_unavailable", path=request.path, exc_info=exc)
     detail = "A service that this request needs is unavailable. Nothing was written."
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
-    return problem(request, 503, "unavailable", "Service unavailable", detail, headers=headers)
+    return problem(request, 503, "unavailable", "Service unavailable", detail, headers=SOON)
 
 
 def on_deleted(request: HttpRequest, exc: Exception) -> HttpResponse:
@@ -211,31 +232,9 @@ def on_deleted(request: HttpRequest, exc: Exception) -> HttpResponse:
     return problem(request, 404, "not-found", "Not found", detail)
 
 
-def on_unsupported_body(request: HttpRequest, exc: UnsupportedBody) -> HttpResponse:
-    headers = {"Accept-Encoding": "gzip, identity"}
-    return problem(
-        request, 415, "unsupported-media-type", "Unsupported media type", str(exc), headers=headers
-    )
-
-
-def on_body_too_large(request: HttpRequest, exc: Exception) -> HttpResponse:
-    detail = str(exc) if isinstance(exc, BodyTooLarge) else "The body is larger than 32 MiB."
-    return problem(request, 413, "body-too-large", "Body too large", detail)
-
-
 def on_malformed_body(request: HttpRequest, exc: MalformedBody) -> HttpResponse:
     error = FieldError(field="body", message=str(exc))
     return problem(request, 400, "malformed-body", "Malformed body", str(exc), errors=[error])
-
-
-def on_suspicious(request: HttpRequest, _exc: SuspiciousOperation) -> HttpResponse:
-    return bad_request(request, "The request is malformed.")
-
-
-def on_unauthenticated(request: HttpRequest, _exc: AuthenticationError) -> HttpResponse:
-    detail = "Send a valid API key, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`."
-    headers = {"WWW-Authenticate": 'Bearer realm="contextopt"'}
-    return problem(request, 401, "unauthenticated", "Unauthenticated", detail, headers=headers)
 
 
 def on_too_many_attempts(request: HttpRequest, exc: TooManyAttempts) -> HttpResponse:
@@ -246,10 +245,6 @@ def on_too_many_attempts(request: HttpRequest, exc: TooManyAttempts) -> HttpResp
 def on_too_many_requests(request: HttpRequest, exc: TooManyRequests) -> HttpResponse:
     headers = {"Retry-After": str(exc.seconds), **Allowance(exc.limit, 0, exc.reset).headers()}
     return problem(request, 429, "too-many-requests", "Too many requests", str(exc), headers=headers)
-
-
-def on_forbidden(request: HttpRequest, exc: AuthorizationError) -> HttpResponse:
-    return problem(request, 403, "forbidden", "Forbidden", str(exc))
 
 
 def on_unexpected(request: HttpRequest, exc: Exception) -> HttpResponse:
@@ -271,31 +266,22 @@ def install(api: NinjaAPI) -> None:
         return problem(request, exc.status_code, "refused", "Refused", str(exc))
 
     handlers: dict[type[Exception], Any] = {
-        AuthenticationError: on_unauthenticated,
-        AuthorizationError: on_forbidden,
-        BodyTooLarge: on_body_too_large,
+        **dict.fromkeys(ANSWERS, refuse),
         BudgetExceeded: on_budget_exceeded,
-        Busy: on_busy,
         Conflict: on_conflict,
         Exception: on_unexpected,
-        Http404: not_found,
         HttpError: on_http_error,
         IntegrityError: on_deleted,
         InterfaceError: on_unavailable,
         InvalidInput: on_invalid_input,
         InvalidValue: on_invalid_input,
         MalformedBody: on_malformed_body,
-        ModelValidationError: on_model_error,
-        NotFound: not_found,
+        ModelValidationError: lambda request, exc: on_invalid_input(request, InvalidInput.of_model(exc)),
         ObjectDoesNotExist: on_deleted,
         OperationalError: on_unavailable,
-        RequestDataTooBig: on_body_too_large,
-        RequestInProgress: on_request_in_progress,
         ServiceUnavailable: on_unavailable,
-        SuspiciousOperation: on_suspicious,
         TooManyAttempts: on_too_many_attempts,
         TooManyRequests: on_too_many_requests,
-        UnsupportedBody: on_unsupported_body,
         ValidationError: on_validation_error,
     }
     for kind, handler in handlers.items():

@@ -16,6 +16,8 @@ from ninja.parser import Parser
 from pydantic_core import from_json
 
 from contextopt.api.protocol import problems
+from contextopt.api.protocol.authentication import ApiRequest, View, confine
+from contextopt.api.protocol.idempotency import HEADER, WRITES, answer_once
 from contextopt.api.protocol.problems import BodyTooLarge, MalformedBody, UnsupportedBody
 from contextopt.errors import InvalidInput
 from contextopt.faults import NAME_MAX
@@ -46,52 +48,44 @@ class ApiTransportMiddleware:
         try:
             request.get_host()
             match = resolve(request.path_info)
-        except DisallowedHost:
-            return problems.bad_request(request, "The Host header is not one of this server's names.")
-        except Http404 as missing:
-            return problems.not_found(request, missing)
-        if not request.path_info.startswith(VERSION_PREFIX):
-            return self.get_response(request)
-        if is_unread(request):
-            return problems.length_required(request)
-        request.resolver_match = match
-        response = answer(request, match.func, match.args, match.kwargs)
+            if not request.path_info.startswith(VERSION_PREFIX):
+                return self.get_response(request)
+            # Django treats a chunked body as no body under WSGI.
+            meta = request.META
+            is_unread = "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH")
+            if is_unread and "wsgi.input" in meta:
+                return problems.length_required(request)
+            request.resolver_match = match
+            response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
+        except (DisallowedHost, Http404) as error:
+            return problems.refuse(request, error)
+        if isinstance(response, HttpResponseNotAllowed):
+            response = problems.method_not_allowed(request, response["Allow"].split(", "))
+        elif isinstance(response, HttpResponse):
+            # Without it the server sends the body in chunks.
+            response["Content-Length"] = str(len(response.content))
         if (allowance := getattr(request, "allowance", None)) is not None:
             for name, value in allowance.headers().items():
                 response[name] = value
         return response
 
 
-def is_unread(request: HttpRequest) -> bool:
-    """Return whether the body is chunked, which Django treats as no body under WSGI."""
-    meta = request.META
-    return "HTTP_TRANSFER_ENCODING" in meta and not meta.get("CONTENT_LENGTH") and "wsgi.input" in meta
+def guard(view: View) -> View:
+    """Wrap a view in what applies to all of them: the spaces of the key, known parameters, safe retries.
 
-
-def answer(
-    request: HttpRequest, view: Callable[..., HttpResponseBase], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> HttpResponseBase:
-    try:
-        response = view(request, *args, **kwargs)
-    except Http404 as missing:
-        return problems.not_found(request, missing)
-    if isinstance(response, HttpResponseNotAllowed):
-        return problems.method_not_allowed(request, response["Allow"].split(", "))
-    if isinstance(response, HttpResponse):
-        # Without it the server sends the body in chunks.
-        response["Content-Length"] = str(len(response.content))
-    return response
-
-
-def refuse_unknown_query(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Wrap a view so that a misspelt filter is an error instead of returning everything."""
+    A misspelt filter is an error instead of returning everything.
+    """
 
     @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(request: ApiRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if request.auth.is_limited:
+            confine(request.auth, view, kwargs)
         if request.META.get("QUERY_STRING") and (unknown := set(request.GET) - query_names(view)):
-            name = min(unknown)[:NAME_MAX]
-            raise InvalidInput.of(name, "is not a parameter of this endpoint")
-        return view(request, *args, **kwargs)
+            raise InvalidInput.of(min(unknown)[:NAME_MAX], "is not a parameter of this endpoint")
+        key = request.headers.get(HEADER)
+        if key is None or request.method not in WRITES:
+            return view(request, *args, **kwargs)
+        return answer_once(request, key, view, lambda: view(request, *args, **kwargs))
 
     return wrapped
 
@@ -110,17 +104,13 @@ class JsonBody(Parser):
     """
 
     def parse_body(self, request: HttpRequest) -> Any:
-        check_content_type(request)
+        content_type = request.content_type or ""
+        if content_type and content_type != "application/json" and not content_type.endswith("+json"):
+            raise UnsupportedBody(f"Send application/json, not {content_type[:100]}.")
         body = unpack(request)
         # Kept for the hash of an Idempotency-Key, since the same body may be packed in different ways.
         request.unpacked_body = body  # type: ignore[attr-defined]
         return read_value(body)
-
-
-def check_content_type(request: HttpRequest) -> None:
-    content_type = request.content_type or ""
-    if content_type and content_type != "application/json" and not content_type.endswith("+json"):
-        raise UnsupportedBody(f"Send application/json, not {content_type[:100]}.")
 
 
 def unpack(request: HttpRequest) -> bytes:
@@ -174,63 +164,32 @@ def read_value(body: bytes) -> Any:
     except ValueError as error:
         malformed = MalformedBody(f"The body is not JSON: {error}.")
     else:
-        refuse_keys(body)
+        try:
+            check_keys(body)
+        except DuplicateKey as error:
+            raise InvalidInput.of(error.key[:NAME_MAX], str(error)) from None
         return value
     # Python's parser accepts the cases that RFC 8259 leaves open, so that the invalid field can be named.
     try:
-        value = json.loads(body)
+        for path, fault in find_unstorable(json.loads(body)):
+            raise InvalidInput.of(".".join(path)[:NAME_MAX] or "body", fault)
     except (ValueError, RecursionError):
         raise malformed from None
-    for path, fault in find_unstorable(value):
-        raise InvalidInput.of(".".join(path)[:NAME_MAX] or "body", fault)
     raise malformed
 
 
-def refuse_keys(body: bytes) -> None:
-    """Raise InvalidInput if an object has a key twice."""
-    try:
-        check_keys(body)
-    except DuplicateKey as error:
-        raise InvalidInput.of(error.key[:NAME_MAX], str(error)) from None
-
-
-def find_unstorable(value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the places of lone surrogates, NaN and infinities, in no particular order.
-
-    Only the path to the current value is held, so memory grows with the depth only.
-    """
-    levels: list[Iterator[tuple[object, Any]]] = [iter([("", value)])]
-    names: list[object] = [""]
-    while levels:
-        entry = next(levels[-1], None)
-        if entry is None:
-            levels.pop()
-            names.pop()
-            continue
-        names[-1], item = entry
-        for fault in _faults(item):
-            yield tuple(map(str, names[1:])), fault
-        if isinstance(item, dict | list):
-            levels.append(_children(item))
-            names.append("")
-
-
-def _faults(item: Any) -> Iterator[str]:
-    """Yield the errors in a value, apart from its children."""
-    if isinstance(item, str):
-        if has_surrogate(item):
-            yield "contains a lone surrogate, which is not a character"
-    elif isinstance(item, float):
-        if not math.isfinite(item):
-            yield "must be a finite number"
-    elif isinstance(item, dict):
-        for name in item:
-            if has_surrogate(name):
-                yield "has a field whose name contains a lone surrogate"
-
-
-def _children(item: dict[str, Any] | list[Any]) -> Iterator[tuple[object, Any]]:
-    """Yield the children with their names or places, last first."""
-    if isinstance(item, dict):
-        return reversed(item.items())
-    return zip(range(len(item) - 1, -1, -1), reversed(item), strict=True)
+def find_unstorable(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the places of lone surrogates, NaN and infinities. Raises: RecursionError."""
+    match value:
+        case str() if has_surrogate(value):
+            yield path, "contains a lone surrogate, which is not a character"
+        case float() if not math.isfinite(value):
+            yield path, "must be a finite number"
+        case dict():
+            if any(map(has_surrogate, value)):
+                yield path, "has a field whose name contains a lone surrogate"
+            for name, inner in value.items():
+                yield from find_unstorable(inner, (*path, name))
+        case list():
+            for index, inner in enumerate(value):
+                yield from find_unstorable(inner, (*path, str(index)))

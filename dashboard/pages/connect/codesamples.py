@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contextopt.models import Team
-from contextopt.people.clients import Way
+from contextopt.people.models import Way
 
 KEY_VARIABLE = "CONTEXTOPT_KEY"
 _PLACE = re.compile(r"«(\w+)»")

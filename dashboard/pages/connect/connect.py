@@ -15,8 +15,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.inputs import read_digits
 from contextopt.models import ApiKey, Assembly, Role, Space, Team
-from contextopt.people.clients import Way
 from contextopt.people.keys import create_key
+from contextopt.people.models import Way
 from contextopt.spaces.importing import ensure_space
 from dashboard.kit.gatewayaddress import describe_gateway
 from dashboard.kit.pages import STOP_POLLING, render_page

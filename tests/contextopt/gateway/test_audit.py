@@ -11,7 +11,7 @@ import pytest
 from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.models import ApiKey, Assembly, GatewayPolicy, Scope
-from contextopt.people.clients import Way
+from contextopt.people.models import Way
 from tests import factories
 from tests.contextopt.gateway.conftest import Caller, Process, said
 from tests.gateway_upstream import (

@@ -6,8 +6,8 @@ from django.test import Client
 from django.utils.html import escape
 
 from contextopt.models import ApiKey, Assembly, Space, Team
-from contextopt.people.clients import Way
 from contextopt.people.keys import find_key
+from contextopt.people.models import Way
 from dashboard.pages.connect.codesamples import KEY_VARIABLE, fill_tabs
 from dashboard.pages.connect.connect import read_signal
 from tests import factories
