@@ -64,6 +64,8 @@ def _complete(text: str, kind: Mapping[str, Any], default: object) -> str:
     """Add the range and the default to the help of an option, if the text does not name a default itself."""
     bounds = [f"{kind[name]:,}".removesuffix(".0") for name in ("minimum", "maximum") if name in kind]
     limits = f", {' to '.join(bounds)}" if len(bounds) == 2 and kind["maximum"] < INT_MAX else ""
+    # Some texts describe the range themselves.
+    limits = "" if limits.removeprefix(", ") in text else limits
     repeatable = "; repeatable" if kind.get("type") == "array" else ""
     about, _, usual = text.partition(" (")
     if default:

@@ -1,7 +1,6 @@
 """`manage.py assemble SPACE`"""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -13,41 +12,31 @@ from contextopt.engine.declarations import Setting
 from contextopt.engine.settings import REQUESTED, SEARCH_STAGE
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
-from contextopt.management.base import ACTOR, DONE, option_name, parse_input, space_of, team_of
+from contextopt.management.base import ACTOR, DONE, space_of, team_of
 from contextopt.management.documents import AnsweringCommand
-from contextopt.management.fields import parse_input
+from contextopt.management.fields import add_fields, given_fields, parse_input
 from contextopt.management.ledgertext import describe_result
 from contextopt.management.upkeep import make_searchable
 from contextopt.models import Space, Team
 from contextopt.spaces.records import SEARCHABLE, tokenizer_of
 
-OPTIONS = (
-    ("--query", "TEXT", "the question to rank by (stage 5)"),
-    ("--system-tokens", "N", "tokens of the system prompt"),
-    ("--history-tokens", "N", "tokens of the conversation so far"),
-    ("--as-of", "MOMENT", "assemble as of this date or date-time"),
-    ("--model", "NAME", "the model that the prompt is for"),
-    ("--window-share", "SHARE", "limit the context to a share of the model's window, 0 to 1"),
-    ("--placement", "system|tail|append|auto", "where the context goes in a conversation's prompt"),
-    ("--conversation", "ID", "the conversation that the prompt belongs to"),
-    ("--in-sight", "ID,ID", "the assemblies whose blocks the conversation still holds (append, auto)"),
-    ("--carried-tokens", "N", "bound on what stays in sight (default: 4 × the context's)"),
-)
 
-
-def _option_of(name: str, setting: Setting) -> tuple[str, str, str]:
-    """Return the option that overrides the setting: its name, its value and its help."""
-    if setting.kind is str:
-        value = "|".join(setting.choices or ["NAME"])
-    elif setting.kind is Decimal:
-        value = "NUMBER"
-    else:
-        value = "N|all" if setting.is_all else "N"
+def _describe(setting: Setting) -> str:
     about = (setting.request_about or setting.about).removesuffix(".")
-    return option_name(name, {}), value, f"{about[0].lower()}{about[1:]}"
+    return f"{about[0].lower()}{about[1:]}"
 
 
-SETTING_OPTIONS = tuple(_option_of(name, setting) for name, setting in REQUESTED.items())
+ABOUT = {
+    "query": "the question to rank by (stage 5)",
+    "system_tokens": "tokens of the system prompt",
+    "history_tokens": "tokens of the conversation so far",
+    "as_of": "assemble as of this date or date-time",
+    "model": "the model that the prompt is for",
+    "window_share": "limit the context to a share of the model's window",
+    "placement": "where the context goes in a conversation's prompt",
+    "conversation": "the conversation that the prompt belongs to",
+    "carried_tokens": "bound on what stays in sight (default: 4 × the context's)",
+} | {name: _describe(setting) for name, setting in REQUESTED.items()}
 
 
 class Command(AnsweringCommand):
@@ -65,8 +54,11 @@ class Command(AnsweringCommand):
             help="2 no records, 3 the last 10, 4 scored and budgeted, 5 by a question "
             "(default: 5 with --query, else 4)",
         )  # fmt: skip
-        for name, metavar, text in (*OPTIONS, *SETTING_OPTIONS):
-            parser.add_argument(name, metavar=metavar, help=text)
+        add_fields(parser, AssemblyIn, ABOUT, conversation="--conversation ID")
+        parser.add_argument(
+            "--in-sight", metavar="ID,ID",
+            help="the assemblies whose blocks the conversation still holds (append, auto)",
+        )  # fmt: skip
         parser.add_argument("--no-log", action="store_true", help="preview only, don't log the assembly")
         parser.add_argument(
             "--queries", metavar="FILE.jsonl",
@@ -75,13 +67,9 @@ class Command(AnsweringCommand):
 
     def run(self, options: Mapping[str, Any]) -> int:
         team = team_of(options)
-        asked = {"space": options["space"]}
-        if options["stage"] is not None:
-            asked["stage"] = options["stage"]
-        for name, _, _ in (*OPTIONS, *SETTING_OPTIONS):
-            field = name.removeprefix("--").replace("-", "_")
-            if options[field] is not None:
-                asked[field] = options[field].split(",") if field == "in_sight" else options[field]
+        asked = given_fields(AssemblyIn, options)
+        if "in_sight" in asked:
+            asked["in_sight"] = asked["in_sight"].split(",")
         request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
         space = space_of(team, request.space)
         # Loading the tokenizer's data takes longer than an assembly, so load it before time is measured.
