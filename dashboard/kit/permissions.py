@@ -1,4 +1,4 @@
-"""Controls who may see a page: the visitor's team, and one look-up per resource.
+"""Controls who may see a page: the visitor's team and role, and one look-up per resource.
 
 An outsider gets 404, so that asking reveals nothing; a member without the role gets 403.
 """
@@ -6,7 +6,7 @@ An outsider gets 404, so that asking reveals nothing; a member without the role 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, cast
+from typing import Any, Concatenate, cast, overload
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -19,6 +19,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import resolve_url
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
@@ -28,7 +29,8 @@ from contextopt.lookups import find_one
 from contextopt.models import Assembly, Membership, Record, Repository, Role, Space, Task, Team, User
 from contextopt.spaces.spaces import find_space
 from memory.memories.memories import find_memory
-from memory.models import Memory
+from memory.models import Memory, ReviewItem
+from memory.review.reservations import find_item
 from memory.strategies.strategies import find_strategy
 
 SESSION_TEAM = "team_id"
@@ -101,6 +103,36 @@ def require_role(request: TeamRequest, needed: Role) -> None:
         raise PermissionDenied(f"This requires the role {needed.label.lower()}. Your role is {own}.")
 
 
+type FoundView[Found] = Callable[[TeamRequest, Found], HttpResponseBase]
+
+
+@overload
+def page_for[**P](needed: Role, methods: str) -> Callable[[TeamView[P]], PlainView[P]]: ...
+@overload
+def page_for[**P, Found](
+    needed: Role, methods: str, find: Callable[Concatenate[TeamRequest, P], Found]
+) -> Callable[[FoundView[Found]], PlainView[P]]: ...
+def page_for(needed: Role, methods: str, find: Callable[..., Any] | None = None) -> Any:
+    """Make a page of the team for members with a role, which takes requests by `methods`, such as "GET POST".
+
+    With `find`, the view gets what the address names in place of the parts of the address. An outsider gets
+    404 from `find` before the role is checked.
+    """
+
+    def decorate(view: Callable[..., HttpResponseBase]) -> Any:
+        @require_http_methods(methods.split())
+        @team_page
+        @wraps(view)
+        def inner(request: TeamRequest, /, **names: Any) -> HttpResponseBase:
+            found = find(request, **names) if find else None
+            require_role(request, needed)
+            return view(request, found) if find else view(request, **names)
+
+        return inner
+
+    return decorate
+
+
 @contextmanager
 def as_404() -> Iterator[None]:
     """Turn NotFound into Django's 404."""
@@ -161,3 +193,8 @@ def get_memory(request: TeamRequest, memory_id: int) -> Memory:
 @as_404()
 def get_strategy(request: TeamRequest, memory_id: int) -> Memory:
     return find_strategy(request.team, memory_id)
+
+
+@as_404()
+def get_review(request: TeamRequest, item_id: int) -> ReviewItem:
+    return find_item(request.team, item_id)

@@ -14,7 +14,7 @@ from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.records import upsert_records
 from dashboard.kit.frame.guide import IS_OVER, read_step
 from dashboard.kit.pages import STOP_POLLING
-from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, get_space, page_for, team_page
 
 QUESTION = "Why did the queue get stuck after the deploy?"
 # Title, age in days, and notes.
@@ -72,14 +72,11 @@ def start_dismiss(request: TeamRequest) -> HttpResponse:
     return redirect("dashboard:overview")
 
 
-@require_POST
-@team_page
-def start_examples(request: TeamRequest, slug: str) -> HttpResponse:
-    space = get_space(request, slug)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_space)
+def start_examples(request: TeamRequest, space: Space) -> HttpResponse:
     count = add_examples(space, actor=request.actor)
     messages.success(request, f"{count} example records added. Delete them whenever you like.")
-    return redirect(f"{reverse('dashboard:space', args=[slug])}?examples=on")
+    return redirect(f"{reverse('dashboard:space', args=[space.slug])}?examples=on")
 
 
 def add_examples(space: Space, *, actor: str) -> int:

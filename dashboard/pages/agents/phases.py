@@ -7,7 +7,7 @@ from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_http_methods
 from pydantic import ValidationError
 
 from contextopt.agents.inputs import PhaseNamed
@@ -17,7 +17,7 @@ from contextopt.models import Assembly, Kind, PhaseProfile, Role
 from dashboard.kit.charts.panels import ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.pages import newest_page, render_page
-from dashboard.kit.permissions import TeamRequest, as_404, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, page_for, require_role, team_page
 from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows, columns_of
 from dashboard.pages.agents.figures import (
     OTHERS,
@@ -144,11 +144,9 @@ def _address(name: str) -> str:
     return f"{reverse('dashboard:phase')}?{urlencode({'phase': name})}"
 
 
-@require_POST
-@team_page
+@page_for(Role.EDITOR, "POST")
 def phase_activate(request: TeamRequest, version: int) -> HttpResponse:
     """Publish an earlier version of the phase in the query string."""
-    require_role(request, Role.EDITOR)
     name = _phase_name(request.GET.get("phase", ""))
     active = load_active_profile(request.team.pk, name)
     with as_404():

@@ -18,7 +18,7 @@ from contextopt.repositories.graphs import load_graph, load_index
 from contextopt.repositories.ranking import rank_repository
 from dashboard.kit.charts.shapes import Segment, stack_parts
 from dashboard.kit.pages import render_page
-from dashboard.kit.permissions import TeamRequest, as_404, get_repository, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, get_repository, page_for, require_role, team_page
 from dashboard.pages.agents.filters import RelevantForm
 from dashboard.pages.agents.forms import StandingDocumentForm
 
@@ -156,19 +156,16 @@ def repository(request: TeamRequest, repository_id: int) -> HttpResponse:
     return _render(request, get_repository(request, repository_id), StandingDocumentForm())
 
 
-@require_POST
-@team_page
-def document_attach(request: TeamRequest, repository_id: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_repository)
+def document_attach(request: TeamRequest, found: Repository) -> HttpResponse:
     """Attach a standing document, or replace the one with the same title."""
-    found = get_repository(request, repository_id)
-    require_role(request, Role.EDITOR)
     form = StandingDocumentForm(request.POST, repository=found.name)
     if not form.is_valid():
         return _render(request, found, form, status=422)
     with form.refusals():
         attached = attach_document(team=request.team, data=form.value, actor=request.actor)
         messages.success(request, "Document attached." if attached.is_new else "Document replaced.")
-        return redirect("dashboard:repository", repository_id)
+        return redirect("dashboard:repository", found.pk)
     return _render(request, found, form, status=409)
 
 

@@ -13,7 +13,15 @@ from contextopt.agents.handoffs.status import TaskStatus, read_status
 from contextopt.agents.tasks import create_task
 from contextopt.models import Finding, HandoffPhase, Role, Task
 from dashboard.kit.pages import newest_page, render_page
-from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_task, require_role, team_page
+from dashboard.kit.permissions import (
+    TeamRequest,
+    as_404,
+    as_message,
+    get_task,
+    page_for,
+    require_role,
+    team_page,
+)
 from dashboard.pages.agents.charts import HandoffBar, handoff_figure
 from dashboard.pages.agents.filters import HandoffTasksForm
 from dashboard.pages.agents.forms import FindingForm, LabelsForm, TaskForm
@@ -46,10 +54,8 @@ def tasks(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/tasks.html", context, partials=("tasks",))
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
+@page_for(Role.EDITOR, "GET POST")
 def task_new(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.EDITOR)
     form = TaskForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         with form.refusals("external_id"):
@@ -79,12 +85,9 @@ def task_findings(request: TeamRequest, task_id: int) -> HttpResponse:
     return _render(request, found, form, status=422)
 
 
-@require_POST
-@team_page
-def finding_check(request: TeamRequest, task_id: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_task)
+def finding_check(request: TeamRequest, found: Task) -> HttpResponse:
     """Check a finding that is being written: show its errors and its size in tokens."""
-    found = get_task(request, task_id)
-    require_role(request, Role.EDITOR)
     if not request.htmx:
         return redirect("dashboard:task_findings", found.pk)
     form = FindingForm(request.POST, task=found)
@@ -163,11 +166,8 @@ def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResp
     return redirect("dashboard:task_findings", task.pk)
 
 
-@require_POST
-@team_page
-def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
-    found = get_task(request, task_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_task)
+def task_compress(request: TeamRequest, found: Task) -> HttpResponse:
     phase = request.POST.get("phase", "")
     expected = phase if phase in HandoffPhase.values else None
     data = CompressIn.model_validate({"force": bool(request.POST.get("force")), "phase": expected})
@@ -179,11 +179,8 @@ def task_compress(request: TeamRequest, task_id: int) -> HttpResponse:
     return redirect("dashboard:task_findings", found.pk)
 
 
-@require_POST
-@team_page
-def task_advance(request: TeamRequest, task_id: int) -> HttpResponse:
-    found = get_task(request, task_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_task)
+def task_advance(request: TeamRequest, found: Task) -> HttpResponse:
     to = request.POST.get("to", "")
     expected = to if to in HandoffPhase.values else None
     data = AdvanceIn.model_validate({"force": bool(request.POST.get("force")), "to": expected})

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 from django_htmx.http import reswap, retarget
 
 from contextopt.chat import endpoint, outbox, promptbuilder
@@ -23,7 +23,7 @@ from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.models import AssemblyPayload, Conversation, Message, MessageState, Role
 from dashboard.kit.charts.shapes import Bar, bar_of_assembly
 from dashboard.kit.pages import STOP_POLLING, newest_page, render_page
-from dashboard.kit.permissions import TeamRequest, as_404, as_message, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, page_for, team_page
 from dashboard.pages.answers.forms import AskForm, MessageForm
 from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
 
@@ -133,11 +133,9 @@ def chat(request: TeamRequest) -> HttpResponse:
     return _render_list(request, AskForm(team=request.team, initial={"space": space}), MessageForm())
 
 
-@require_POST
-@team_page
+@page_for(Role.REVIEWER, "POST")
 def chat_ask(request: TeamRequest) -> HttpResponse:
     """Start a conversation with its first message."""
-    require_role(request, Role.REVIEWER)
     form, message_form = AskForm(request.POST, team=request.team), MessageForm(request.POST)
     if form.is_valid() & message_form.is_valid():
         try:
@@ -196,12 +194,9 @@ def _render_conversation(
     return render_page(request, "dashboard/conversation.html", context, status=status)
 
 
-@require_POST
-@team_page
-def chat_send(request: TeamRequest, conversation_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_conversation)
+def chat_send(request: TeamRequest, conversation: Conversation) -> HttpResponse:
     """Send a message; htmx gets its turn, or the form with its errors."""
-    conversation = get_conversation(request, conversation_id)
-    require_role(request, Role.REVIEWER)
     form = MessageForm(request.POST)
     message = _send(request, conversation, form) if form.is_valid() else None
     if message is None:
@@ -256,21 +251,15 @@ def _address(message: Message) -> str:
     return f"{reverse('dashboard:chat_conversation', args=[message.conversation_id])}#turn-{message.pk}"
 
 
-@require_POST
-@team_page
-def chat_cancel(request: TeamRequest, message_id: int) -> HttpResponse:
-    message = get_question(request, message_id)
-    require_role(request, Role.REVIEWER)
+@page_for(Role.REVIEWER, "POST", get_question)
+def chat_cancel(request: TeamRequest, message: Message) -> HttpResponse:
     with as_message(request, "Not cancelled."):
         outbox.cancel_message(message=message)
     return _after_change(request, message)
 
 
-@require_POST
-@team_page
-def chat_retry(request: TeamRequest, message_id: int) -> HttpResponse:
-    message = get_question(request, message_id)
-    require_role(request, Role.REVIEWER)
+@page_for(Role.REVIEWER, "POST", get_question)
+def chat_retry(request: TeamRequest, message: Message) -> HttpResponse:
     with as_message(request, "Not sent."):
         outbox.retry_message(message=message)
     return _after_change(request, message)

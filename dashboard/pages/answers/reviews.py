@@ -10,14 +10,14 @@ from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 from django_htmx.http import push_url
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.models import Role
 from dashboard.kit.filters import read_text, space_choices
 from dashboard.kit.pages import STOP_POLLING, newest_page, render_page, stream_csv, stream_jsonl
-from dashboard.kit.permissions import TeamRequest, as_404, as_message, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_message, get_review, page_for, team_page
 from dashboard.pages.answers.filters import QueueForm
 from dashboard.pages.answers.forms import RulesForm, VerdictForm
 from dashboard.pages.answers.reviewitems import (
@@ -38,7 +38,6 @@ from memory.models import ItemState, ReviewItem, Verdict
 from memory.review.queue import rules_of, set_rules
 from memory.review.reservations import (
     assign_item,
-    find_item,
     give_verdict,
     release_item,
     reserve_item,
@@ -59,11 +58,6 @@ from memory.review.verdicts import (
 TEMPLATE = "dashboard/reviews.html"
 ITEM_TEMPLATE = "dashboard/review.html"
 MEMBERS_SHOWN = 200
-
-
-@as_404()
-def get_item(request: TeamRequest, item_id: int) -> ReviewItem:
-    return find_item(request.team, item_id)
 
 
 @require_GET
@@ -103,10 +97,8 @@ def _midnight() -> datetime:
     return timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-@require_POST
-@team_page
+@page_for(Role.ADMIN, "POST")
 def review_rules(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.ADMIN)
     form = RulesForm(request.POST)
     if not form.is_valid():
         return _render_queue(request, form, status=422)
@@ -115,11 +107,9 @@ def review_rules(request: TeamRequest) -> HttpResponse:
     return redirect("dashboard:reviews")
 
 
-@require_POST
-@team_page
+@page_for(Role.REVIEWER, "POST")
 def review_next(request: TeamRequest) -> HttpResponse:
     """Reserve the next item and go there; `again` starts over with the skipped ones."""
-    require_role(request, Role.REVIEWER)
     if request.POST.get("again"):
         request.session[SKIPPED] = []
     return _to_next(request)
@@ -132,15 +122,12 @@ def _to_next(request: TeamRequest) -> HttpResponse:
     address = reverse("dashboard:review", args=[slot.item_id])
     if request.htmx.boosted:
         # The next item comes at once, without another round trip.
-        return push_url(_render_item(request, get_item(request, slot.item_id)), address)
+        return push_url(_render_item(request, get_review(request, slot.item_id)), address)
     return redirect(address)
 
 
-@require_GET
-@team_page
-def review(request: TeamRequest, item_id: int) -> HttpResponse:
-    item = get_item(request, item_id)
-    require_role(request, Role.REVIEWER)
+@page_for(Role.REVIEWER, "GET", get_review)
+def review(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     withdrawn = request.session.pop(_withdrawn(item), None)
     return _render_item(request, item, VerdictForm(QueryDict(withdrawn)) if withdrawn else None)
 
@@ -195,12 +182,9 @@ def _further_records(
     return {"words": words, "ticked": ticked, "offered": [each for each in found if each.pk not in shown]}
 
 
-@require_GET
-@team_page
-def review_records(request: TeamRequest, item_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "GET", get_review)
+def review_records(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     """Search the records that a context should have had; ticked ones stay."""
-    item = get_item(request, item_id)
-    require_role(request, Role.REVIEWER)
     context = _further_records(request, item, read_answer(item, ()), VerdictForm(request.GET).ticked)
     return render_page(request, f"{ITEM_TEMPLATE}#further", {"item": item, **context})
 
@@ -213,12 +197,9 @@ def _reviewers(request: TeamRequest) -> list[str]:
     return list(rows.values_list("user__username", flat=True)[:MEMBERS_SHOWN])
 
 
-@require_POST
-@team_page
-def review_verdict(request: TeamRequest, item_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_review)
+def review_verdict(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     """Store the verdict and go on to the next item."""
-    item = get_item(request, item_id)
-    require_role(request, Role.REVIEWER)
     form = VerdictForm(request.POST)
     if not form.is_valid():
         return _render_item(request, item, form, status=422)
@@ -226,7 +207,7 @@ def review_verdict(request: TeamRequest, item_id: int) -> HttpResponse:
         given = give_verdict(item=item, reviewer=request.actor, data=form.value)
     except Conflict as error:
         form.add_error(None, str(error))
-        return _render_item(request, get_item(request, item.pk), form, status=409)
+        return _render_item(request, get_review(request, item.pk), form, status=409)
     except InvalidInput as error:
         form.add_problems(error.problems)
         return _render_item(request, item, form, status=422)
@@ -237,34 +218,25 @@ def review_verdict(request: TeamRequest, item_id: int) -> HttpResponse:
     return _to_next(request)
 
 
-@require_POST
-@team_page
-def review_skip(request: TeamRequest, item_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_review)
+def review_skip(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     """Leave the item to others and go on to the next."""
-    item = get_item(request, item_id)
-    require_role(request, Role.REVIEWER)
     release_item(item=item, reviewer=request.actor)
     skip(request, item.pk)
     return _to_next(request)
 
 
-@require_POST
-@team_page
-def review_take(request: TeamRequest, item_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_review)
+def review_take(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     """Reserve this item."""
-    item = get_item(request, item_id)
-    require_role(request, Role.REVIEWER)
     with as_message(request):
         reserve_item(item=item, reviewer=request.actor)
     return redirect("dashboard:review", item.pk)
 
 
-@require_POST
-@team_page
-def review_renew(request: TeamRequest, item_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_review)
+def review_renew(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     """Keep the reservation while the page is open; once it is lost, say so and stop polling."""
-    item = get_item(request, item_id)
-    require_role(request, Role.REVIEWER)
     slot, status = None, 200
     try:
         slot = reserve_item(item=item, reviewer=request.actor)
@@ -276,11 +248,8 @@ def review_renew(request: TeamRequest, item_id: int) -> HttpResponse:
     return render_page(request, ITEM_TEMPLATE, context, partials=("reserved",), status=status)
 
 
-@require_POST
-@team_page
-def review_undo(request: TeamRequest, item_id: int) -> HttpResponse:
-    item = get_item(request, item_id)
-    require_role(request, Role.REVIEWER)
+@page_for(Role.REVIEWER, "POST", get_review)
+def review_undo(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     slot = own_slot(item, request.actor)
     with as_message(request):
         withdraw_verdict(item=item, reviewer=request.actor)
@@ -292,11 +261,8 @@ def review_undo(request: TeamRequest, item_id: int) -> HttpResponse:
     return redirect("dashboard:review", item.pk)
 
 
-@require_POST
-@team_page
-def review_assign(request: TeamRequest, item_id: int) -> HttpResponse:
-    item = get_item(request, item_id)
-    require_role(request, Role.ADMIN)
+@page_for(Role.ADMIN, "POST", get_review)
+def review_assign(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     username = request.POST.get("username", "").strip()[:150]
     try:
         assign_item(item=item, username=username or None, actor=request.actor)
@@ -307,15 +273,11 @@ def review_assign(request: TeamRequest, item_id: int) -> HttpResponse:
     return redirect("dashboard:review", item.pk)
 
 
-@require_GET
-@team_page
+@page_for(Role.REVIEWER, "GET")
 def reviews_csv(request: TeamRequest) -> StreamingHttpResponse:
-    require_role(request, Role.REVIEWER)
     return stream_csv("contextopt-verdicts", HEADER, csv_rows(export_verdicts(request.team, request.actor)))
 
 
-@require_GET
-@team_page
+@page_for(Role.REVIEWER, "GET")
 def reviews_jsonl(request: TeamRequest) -> StreamingHttpResponse:
-    require_role(request, Role.REVIEWER)
     return stream_jsonl("contextopt-verdicts", export_verdicts(request.team, request.actor))

@@ -10,7 +10,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRefresh
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,7 +22,15 @@ from contextopt.models import AssemblyPayload, Role, Space
 from contextopt.spaces.configs import activate_config
 from dashboard.kit.filters import offered_spaces, read_text
 from dashboard.kit.pages import render_page, stream_csv
-from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
+from dashboard.kit.permissions import (
+    TeamRequest,
+    as_404,
+    as_message,
+    get_space,
+    page_for,
+    require_role,
+    team_page,
+)
 from dashboard.pages.backtests.charts import Step, changes_figure
 from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
@@ -230,11 +238,8 @@ def _csv_rows(found: Backtest) -> Iterator[list[Any]]:
                *row_dollars(row, book), row.reason]  # fmt: skip
 
 
-@require_POST
-@team_page
-def backtest_cancel(request: TeamRequest, backtest_id: int) -> HttpResponse:
-    found = get_backtest(request, backtest_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_backtest)
+def backtest_cancel(request: TeamRequest, found: Backtest) -> HttpResponse:
     try:
         cancel_backtest(backtest=found)
     except Conflict as error:
@@ -244,12 +249,9 @@ def backtest_cancel(request: TeamRequest, backtest_id: int) -> HttpResponse:
     return redirect("dashboard:backtest", found.pk)
 
 
-@require_POST
-@team_page
-def backtest_publish(request: TeamRequest, backtest_id: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_backtest)
+def backtest_publish(request: TeamRequest, found: Backtest) -> HttpResponse:
     """Make the tested version the active one, unless a question set's minimum forbids it."""
-    found = get_backtest(request, backtest_id)
-    require_role(request, Role.EDITOR)
     before = found.space.configs.active().get().version
     with as_message(request, "Not published."):
         activate_config(space=found.space, version=found.config.version, actor=request.actor)

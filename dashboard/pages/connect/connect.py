@@ -11,7 +11,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from contextopt.inputs import read_digits
 from contextopt.models import ApiKey, Assembly, Role, Space, Team
@@ -20,7 +20,7 @@ from contextopt.people.models import Way
 from contextopt.spaces.importing import ensure_space
 from dashboard.kit.gatewayaddress import describe_gateway
 from dashboard.kit.pages import STOP_POLLING, render_page
-from dashboard.kit.permissions import TeamRequest, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, page_for, team_page
 from dashboard.pages.connect.codesamples import LABELS, fill_tabs
 from dashboard.pages.guide import QUESTION, add_examples
 from dashboard.pages.people.forms import KeyForm
@@ -112,11 +112,9 @@ def _render_light(request: TeamRequest, key: ApiKey | None) -> HttpResponse:
     )
 
 
-@require_POST
-@team_page
+@page_for(Role.ADMIN, "POST")
 def connect_key(request: TeamRequest) -> HttpResponse:
     """Create a key and fill it in. Only this one response contains its secret."""
-    require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request, "dashboard:connect")
     form = KeyForm(request.POST, auto_id=KeyForm.ids)
@@ -127,11 +125,9 @@ def connect_key(request: TeamRequest) -> HttpResponse:
     return _render(request, keys, key, secret=secret)
 
 
-@require_POST
-@team_page
+@page_for(Role.EDITOR, "POST")
 def connect_space(request: TeamRequest) -> HttpResponse:
     """Create a first space with example records, so that the first request finds something."""
-    require_role(request, Role.EDITOR)
     space = ensure_space(team=request.team, slug=FIRST_SPACE, actor=request.actor)
     count = add_examples(space, actor=request.actor)
     messages.success(request, f"Space “{space.name}” has {count} example records now.")

@@ -4,11 +4,11 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET
 
 from contextopt.models import Role
 from dashboard.kit.pages import Page, newest_page, render_page
-from dashboard.kit.permissions import TeamRequest, as_message, get_memory, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_message, get_memory, page_for, team_page
 from dashboard.pages.memories.filters import MemoriesForm
 from dashboard.pages.memories.forms import MemoryEditForm, MemoryForm
 from memory.memories.memories import (
@@ -40,10 +40,8 @@ def memories(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/memories.html", context, partials=("memories",))
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
+@page_for(Role.EDITOR, "GET POST")
 def memory_new(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.EDITOR)
     form = MemoryForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         memory = create_memory(team=request.team, data=form.value, actor=request.actor)
@@ -64,11 +62,8 @@ def memory(request: TeamRequest, memory_id: int) -> HttpResponse:
     return _render(request, found, MemoryEditForm(initial=MemoryEditForm.initial_of(found)))
 
 
-@require_POST
-@team_page
-def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_memory(request, memory_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_memory)
+def memory_edit(request: TeamRequest, found: Memory) -> HttpResponse:
     form = MemoryEditForm(request.POST, initial=MemoryEditForm.initial_of(found))
     if form.is_overtaken:
         form.add_error(None, OVERTAKEN)
@@ -82,33 +77,24 @@ def memory_edit(request: TeamRequest, memory_id: int) -> HttpResponse:
     return _render(request, found, form, status=409)
 
 
-@require_POST
-@team_page
-def memory_delete(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_memory(request, memory_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_memory)
+def memory_delete(request: TeamRequest, found: Memory) -> HttpResponse:
     delete_memory(memory=found, actor=request.actor)
-    undo = reverse("dashboard:memory_restore", args=[memory_id])
+    undo = reverse("dashboard:memory_restore", args=[found.pk])
     messages.success(request, f"“{str(found)[:60]}” deleted.", extra_tags=undo)
     return redirect("dashboard:memories")
 
 
-@require_POST
-@team_page
-def memory_restore(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_memory(request, memory_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_memory)
+def memory_restore(request: TeamRequest, found: Memory) -> HttpResponse:
     with as_message(request, "Not restored."):
         restore_memory(memory=found, actor=request.actor)
         messages.success(request, "Memory restored.")
     return _to_memory(found)
 
 
-@require_POST
-@team_page
-def memory_purge(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_memory(request, memory_id)
-    require_role(request, Role.ADMIN)
+@page_for(Role.ADMIN, "POST", get_memory)
+def memory_purge(request: TeamRequest, found: Memory) -> HttpResponse:
     if request.POST.get("confirm", "").strip().lower() != "purge":
         messages.error(request, "Not purged. Type the word purge to confirm.")
         return _to_memory(found)

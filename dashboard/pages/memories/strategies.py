@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET
 from pydantic import ValidationError
 
 from contextopt.errors import Conflict, InvalidInput, NotFound, ServiceUnavailable
@@ -18,10 +18,11 @@ from contextopt.inputs import field_problems, read_digits
 from contextopt.models import Completion, Role
 from dashboard.kit.charts.plots import ACCENT, COSTLY, Plot, bare_layout, plain, scatter
 from dashboard.kit.pages import newest_page, render_page
-from dashboard.kit.permissions import TeamRequest, as_message, get_strategy, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_message, get_strategy, page_for, team_page
 from dashboard.pages.memories.filters import PlanForm, StrategiesForm
 from dashboard.pages.memories.forms import CompletionForm
 from memory.memories.inputs import RetireIn
+from memory.models import Memory
 from memory.strategies.hints import preview_hint
 from memory.strategies.reports import CompletionResult, complete_task
 from memory.strategies.strategies import (
@@ -136,11 +137,8 @@ def strategy(request: TeamRequest, memory_id: int) -> HttpResponse:
     return render_page(request, "dashboard/strategy.html", context)
 
 
-@require_POST
-@team_page
-def strategy_retire(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_strategy(request, memory_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_strategy)
+def strategy_retire(request: TeamRequest, found: Memory) -> HttpResponse:
     try:
         reason = RetireIn(reason=request.POST.get("reason", "")).reason
     except ValidationError as error:
@@ -148,25 +146,20 @@ def strategy_retire(request: TeamRequest, memory_id: int) -> HttpResponse:
     else:
         retire_strategy(memory=found, reason=reason, actor=request.actor)
         messages.success(request, "Strategy retired. Agents will no longer receive it.")
-    return redirect("dashboard:strategy", memory_id)
+    return redirect("dashboard:strategy", found.pk)
 
 
-@require_POST
-@team_page
-def strategy_reinstate(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_strategy(request, memory_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_strategy)
+def strategy_reinstate(request: TeamRequest, found: Memory) -> HttpResponse:
     with as_message(request):
         reinstate_strategy(memory=found, actor=request.actor)
         messages.success(request, "Strategy reinstated.")
-    return redirect("dashboard:strategy", memory_id)
+    return redirect("dashboard:strategy", found.pk)
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
+@page_for(Role.EDITOR, "GET POST")
 def strategy_complete(request: TeamRequest) -> HttpResponse:
     """Report an ended task; the answer says what was stored, and what was not and why."""
-    require_role(request, Role.EDITOR)
     form = CompletionForm(request.POST or None)
     result = _complete(request, form) if request.method == "POST" and form.is_valid() else None
     if result:

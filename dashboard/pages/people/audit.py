@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.db.models import QuerySet
 from django.http import HttpResponse, StreamingHttpResponse
-from django.views.decorators.http import require_GET
 from pydantic_core import to_json
 
 from contextopt.limits import ACTOR_MAX
@@ -15,7 +14,7 @@ from contextopt.models import AuditEvent, Role, Team
 from contextopt.people.audit import list_events
 from dashboard.kit.filters import FilterForm, MomentField
 from dashboard.kit.pages import newest_page, render_page, stream_csv
-from dashboard.kit.permissions import TeamRequest, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, page_for
 
 TEMPLATE = "dashboard/audit.html"
 # The subjects of actions: the word before the dot of an action's name.
@@ -63,10 +62,8 @@ class AuditForm(FilterForm):
         return found.filter(**self.lookups(at__gte="start", at__lt="end"))
 
 
-@require_GET
-@team_page
+@page_for(Role.ADMIN, "GET")
 def audit(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.ADMIN)
     form = AuditForm(request.GET)
     context = {
         "form": form,
@@ -76,10 +73,8 @@ def audit(request: TeamRequest) -> HttpResponse:
     return render_page(request, TEMPLATE, context, partials=("events",))
 
 
-@require_GET
-@team_page
+@page_for(Role.ADMIN, "GET")
 def audit_csv(request: TeamRequest) -> StreamingHttpResponse:
-    require_role(request, Role.ADMIN)
     found = AuditForm(request.GET).select(request.team).order_by("-at", "-id")
     return stream_csv("contextopt-changes", HEADER, _csv_rows(found, request.team.time_zone))
 

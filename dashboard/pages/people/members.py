@@ -21,7 +21,7 @@ from dashboard.kit.permissions import (
     as_404,
     as_message,
     get_member,
-    require_role,
+    page_for,
     team_page,
 )
 from dashboard.pages.people.forms import AccountForm, InvitationForm, PasswordForm, RoleForm
@@ -32,12 +32,9 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 MEMBERS = "/settings/#members"
 
 
-@require_POST
-@team_page
-def member_role(request: TeamRequest, membership_id: int) -> HttpResponse:
+@page_for(Role.ADMIN, "POST", get_member)
+def member_role(request: TeamRequest, member: Membership) -> HttpResponse:
     """Give a member the role that the form names, or for Undo the query string."""
-    member = get_member(request, membership_id)
-    require_role(request, Role.ADMIN)
     form = RoleForm({**request.GET.dict(), **request.POST.dict()})
     if not form.is_valid():
         messages.error(request, "Choose a role.")
@@ -57,11 +54,8 @@ def member_role(request: TeamRequest, membership_id: int) -> HttpResponse:
     return redirect(MEMBERS)
 
 
-@require_POST
-@team_page
-def member_remove(request: TeamRequest, membership_id: int) -> HttpResponse:
-    member = get_member(request, membership_id)
-    require_role(request, Role.ADMIN)
+@page_for(Role.ADMIN, "POST", get_member)
+def member_remove(request: TeamRequest, member: Membership) -> HttpResponse:
     try:
         members.remove_member(membership=member, actor=request.actor)
     except (Conflict, NotFound) as error:
@@ -71,11 +65,9 @@ def member_remove(request: TeamRequest, membership_id: int) -> HttpResponse:
     return redirect("dashboard:overview" if member.user_id == request.user.pk else MEMBERS)
 
 
-@require_POST
-@team_page
+@page_for(Role.ADMIN, "POST")
 def invitation_create(request: TeamRequest) -> HttpResponse:
     """Create an invitation. Only this one response contains its link."""
-    require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request)
     form = InvitationForm(request.POST, auto_id=InvitationForm.ids)
@@ -87,14 +79,15 @@ def invitation_create(request: TeamRequest) -> HttpResponse:
     return render_settings(request, invitation_form=form)
 
 
-@require_POST
-@team_page
-def invitation_revoke(request: TeamRequest, invitation_id: int) -> HttpResponse:
-    rows = Invitation.objects.filter(team=request.team, pk=invitation_id)
-    found = rows.first()
+def get_invitation(request: TeamRequest, invitation_id: int) -> Invitation:
+    found = Invitation.objects.filter(team=request.team, pk=invitation_id).first()
     if found is None:
         raise Http404("No such invitation.")
-    require_role(request, Role.ADMIN)
+    return found
+
+
+@page_for(Role.ADMIN, "POST", get_invitation)
+def invitation_revoke(request: TeamRequest, found: Invitation) -> HttpResponse:
     with as_message(request):
         members.revoke_invitation(invitation=found, actor=request.actor)
         messages.success(request, f"Invitation for {found.name} revoked.")

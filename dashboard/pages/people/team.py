@@ -21,7 +21,7 @@ from contextopt.search.vectors.storage import embedding_status
 from dashboard import tasks
 from dashboard.demo import remove_demo
 from dashboard.kit.pages import STOP_POLLING, render_page
-from dashboard.kit.permissions import SESSION_TEAM, TeamRequest, as_404, require_role, team_page
+from dashboard.kit.permissions import SESSION_TEAM, TeamRequest, as_404, page_for, team_page
 from dashboard.pages.people.forms import InvitationForm, LimitedKeyForm, RotationForm, TeamForm
 
 TEMPLATE = "dashboard/settings.html"
@@ -39,10 +39,8 @@ def settings(request: TeamRequest) -> HttpResponse:
     return render_settings(request, status=STOP_POLLING if is_over else 200)
 
 
-@require_POST
-@team_page
+@page_for(Role.ADMIN, "POST")
 def settings_team(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.ADMIN)
     form = TeamForm(request.POST)
     if not form.is_valid():
         return render_settings(request, team_form=form, status=422)
@@ -51,11 +49,9 @@ def settings_team(request: TeamRequest) -> HttpResponse:
     return redirect("dashboard:settings")
 
 
-@require_POST
-@team_page
+@page_for(Role.ADMIN, "POST")
 def key_create(request: TeamRequest) -> HttpResponse:
     """Create a key. Only this one response contains its secret."""
-    require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request)
     form = LimitedKeyForm(request.POST, auto_id=LimitedKeyForm.ids)
@@ -66,12 +62,14 @@ def key_create(request: TeamRequest) -> HttpResponse:
     return render_settings(request, key_form=form)
 
 
-@require_POST
-@team_page
-def key_rotate(request: TeamRequest, key_id: int) -> HttpResponse:
+@as_404()
+def get_key(request: TeamRequest, key_id: int) -> ApiKey:
+    return find_one(ApiKey.objects.filter(team=request.team, pk=key_id), f"key {key_id}")
+
+
+@page_for(Role.ADMIN, "POST", get_key)
+def key_rotate(request: TeamRequest, found: ApiKey) -> HttpResponse:
     """Create a key in place of another. Only this one response contains its secret."""
-    found = get_key(request, key_id)
-    require_role(request, Role.ADMIN)
     if not request.htmx:
         return refuse_secret(request)
     form = RotationForm(request.POST)
@@ -84,11 +82,6 @@ def key_rotate(request: TeamRequest, key_id: int) -> HttpResponse:
     return render_settings(request, secret=secret, new_key=key)
 
 
-@as_404()
-def get_key(request: TeamRequest, key_id: int) -> ApiKey:
-    return find_one(ApiKey.objects.filter(team=request.team, pk=key_id), f"key {key_id}")
-
-
 def refuse_secret(request: TeamRequest, page: str = "dashboard:settings") -> HttpResponse:
     """Refuse to create a secret for a full-page response: reloading it would create another one."""
     messages.error(
@@ -98,11 +91,8 @@ def refuse_secret(request: TeamRequest, page: str = "dashboard:settings") -> Htt
     return redirect(page)
 
 
-@require_POST
-@team_page
-def key_revoke(request: TeamRequest, key_id: int) -> HttpResponse:
-    found = get_key(request, key_id)
-    require_role(request, Role.ADMIN)
+@page_for(Role.ADMIN, "POST", get_key)
+def key_revoke(request: TeamRequest, found: ApiKey) -> HttpResponse:
     revoke_key(key=found, actor=request.actor)
     messages.success(request, f"Key “{found.name}” revoked.")
     return redirect("dashboard:settings")
@@ -119,10 +109,8 @@ def switch_team(request: TeamRequest) -> HttpResponse:
     return redirect("dashboard:overview")
 
 
-@require_POST
-@team_page
+@page_for(Role.ADMIN, "POST")
 def demo_load(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.ADMIN)
     try:
         tasks.load_demo.delay(request.team.pk)
     except OperationalError:
@@ -143,10 +131,8 @@ def demo_status(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/demo.html", context, partials=("demo",), status=status)
 
 
-@require_POST
-@team_page
+@page_for(Role.ADMIN, "POST")
 def demo_remove(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.ADMIN)
     remove_demo(request.team, actor=request.actor)
     messages.success(request, "Demo data removed.")
     return redirect("dashboard:overview")

@@ -13,7 +13,15 @@ from contextopt.errors import Conflict
 from contextopt.models import Assembly, Record, Role, Space
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
-from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
+from dashboard.kit.permissions import (
+    TeamRequest,
+    as_404,
+    get_assembly,
+    get_review,
+    page_for,
+    require_role,
+    team_page,
+)
 from dashboard.pages.questions.forms import RECORDS_FOUND, QuestionForm, read_ticked
 from dashboard.pages.questions.sets import get_set
 from memory.models import Question, QuestionSet, ReviewItem
@@ -26,7 +34,7 @@ from memory.questions.growth import (
 )
 from memory.questions.inputs import QuestionPatch
 from memory.questions.sets import add_question, change_question, delete_question, ensure_set, find_question
-from memory.review.reservations import find_item, visible_verdicts
+from memory.review.reservations import visible_verdicts
 from memory.search.inputs import SearchIn
 from memory.search.search import find
 
@@ -40,11 +48,8 @@ def get_question(request: TeamRequest, question_id: int) -> Question:
     return find_question(request.team, question_id)
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def question_new(request: TeamRequest, set_id: int) -> HttpResponse:
-    found = get_set(request, set_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "GET POST", get_set)
+def question_new(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     if request.method == "GET":
         return _render(request, found.space, QuestionForm(), {"set": found})
     form = QuestionForm(request.POST)
@@ -108,13 +113,9 @@ def question_records(request: TeamRequest, set_id: int) -> HttpResponse:
     return _render(request, found.space, QuestionForm(request.GET), {"set": found}, partial="#records")
 
 
-@require_POST
-@team_page
-def review_question(request: TeamRequest, item_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_review)
+def review_question(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     """Add the answer's question with the records that the verdicts miss."""
-    with as_404():
-        item = find_item(request.team, item_id)
-    require_role(request, Role.REVIEWER)
     return add_proposal_of(request, item)
 
 

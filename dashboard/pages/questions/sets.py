@@ -11,13 +11,21 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.text import Truncator
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET
 
 from contextopt.models import Record, Role
 from contextopt.spaces.importing import ImportReport, read_file
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import newest_page, render_page
-from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
+from dashboard.kit.permissions import (
+    TeamRequest,
+    as_404,
+    as_message,
+    get_space,
+    page_for,
+    require_role,
+    team_page,
+)
 from dashboard.kit.uploads import render_import
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
@@ -52,10 +60,8 @@ def question_sets(request: TeamRequest) -> HttpResponse:
     return _render_list(request, SetForm(initial={"space": request.GET.get("space")}, team=request.team))
 
 
-@require_POST
-@team_page
+@page_for(Role.EDITOR, "POST")
 def set_create(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.EDITOR)
     form = SetForm(request.POST, team=request.team)
     if form.is_valid():
         space = get_space(request, form.cleaned_data["space"])
@@ -175,23 +181,19 @@ def _rows(questions: Sequence[Question], shown: Evaluation | None) -> list[Quest
     return [QuestionRow(question, results.get(question.pk), titles) for question in questions]
 
 
-@require_POST
-@team_page
-def set_evaluate(request: TeamRequest, set_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_set)
+def set_evaluate(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     """Evaluate the active settings: small sets at once, the rest by the worker."""
-    return _evaluate(request, set_id, partial(request_and_begin, data=EvaluationIn()))
+    return _evaluate(request, found, partial(request_and_begin, data=EvaluationIn()))
 
 
-@require_POST
-@team_page
-def set_calibrate(request: TeamRequest, set_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_set)
+def set_calibrate(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     """Have a worker compare a fixed budget with adaptive ones."""
-    return _evaluate(request, set_id, begin_calibration)
+    return _evaluate(request, found, begin_calibration)
 
 
-def _evaluate(request: TeamRequest, set_id: int, begin: Callable[..., object]) -> HttpResponse:
-    found = get_set(request, set_id)
-    require_role(request, Role.REVIEWER)
+def _evaluate(request: TeamRequest, found: QuestionSet, begin: Callable[..., object]) -> HttpResponse:
     with as_message(request, "Not evaluated."):
         begin(question_set=found, actor=request.actor)
     if request.htmx:
@@ -199,12 +201,9 @@ def _evaluate(request: TeamRequest, set_id: int, begin: Callable[..., object]) -
     return redirect("dashboard:question_set", found.pk)
 
 
-@require_POST
-@team_page
-def set_draft(request: TeamRequest, set_id: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_set)
+def set_draft(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     """Save the proposed budget as a draft of the space's settings."""
-    found = get_set(request, set_id)
-    require_role(request, Role.EDITOR)
     with as_message(request, "Not saved."):
         draft = draft_proposed(question_set=found, actor=request.actor)
         messages.success(request, f"Saved as draft v{draft.version}. Backtest or publish it here.")
@@ -213,11 +212,8 @@ def set_draft(request: TeamRequest, set_id: int) -> HttpResponse:
     return redirect("dashboard:question_set", found.pk)
 
 
-@require_POST
-@team_page
-def set_rename(request: TeamRequest, set_id: int) -> HttpResponse:
-    found = get_set(request, set_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_set)
+def set_rename(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     form = RenameForm(request.POST)
     if form.is_valid():
         with form.refusals("name"):
@@ -227,12 +223,9 @@ def set_rename(request: TeamRequest, set_id: int) -> HttpResponse:
     return _render_set(request, found, rename_form=form, status=422)
 
 
-@require_POST
-@team_page
-def set_guard(request: TeamRequest, set_id: int) -> HttpResponse:
+@page_for(Role.ADMIN, "POST", get_set)
+def set_guard(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     """Set the recall that published settings must reach."""
-    found = get_set(request, set_id)
-    require_role(request, Role.ADMIN)
     form = MinimumForm(request.POST)
     if not form.is_valid():
         return _render_set(request, found, minimum_form=form, status=422)
@@ -241,11 +234,8 @@ def set_guard(request: TeamRequest, set_id: int) -> HttpResponse:
     return redirect("dashboard:question_set", found.pk)
 
 
-@require_POST
-@team_page
-def set_delete(request: TeamRequest, set_id: int) -> HttpResponse:
-    found = get_set(request, set_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_set)
+def set_delete(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     if found.min_recall is not None:
         # It guards what is published, so deleting it takes the role that may change the minimum.
         require_role(request, Role.ADMIN)
@@ -254,11 +244,8 @@ def set_delete(request: TeamRequest, set_id: int) -> HttpResponse:
     return redirect("dashboard:question_sets")
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def set_import(request: TeamRequest, set_id: int) -> HttpResponse:
-    found = get_set(request, set_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "GET POST", get_set)
+def set_import(request: TeamRequest, found: QuestionSet) -> HttpResponse:
 
     def import_file(stream: BinaryIO, name: str, report: ImportReport) -> dict[str, Any]:
         rows = read_file(stream, name, format="jsonl")

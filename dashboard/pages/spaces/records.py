@@ -13,11 +13,11 @@ from django.db.models.functions import Left
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, NotFound
-from contextopt.models import Assembly, AssemblyPayload, Record, RecordRevision, Role
+from contextopt.models import Assembly, AssemblyPayload, Record, RecordRevision, Role, Space
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.models import RecordState
 from contextopt.spaces.records import (
@@ -30,7 +30,15 @@ from contextopt.spaces.records import (
 from contextopt.spaces.recordviews import view_record
 from dashboard.kit.formats import reason_words
 from dashboard.kit.pages import render_page
-from dashboard.kit.permissions import TeamRequest, as_message, get_record, get_space, require_role, team_page
+from dashboard.kit.permissions import (
+    TeamRequest,
+    as_message,
+    get_record,
+    get_space,
+    page_for,
+    require_role,
+    team_page,
+)
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
 
 ASSEMBLIES_SEARCHED = 200
@@ -142,11 +150,8 @@ AFTER_SAVE = "?from=edit"
 OVERTAKEN = "The record was changed in the meantime; see its history. Save again to replace those changes."
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def record_new(request: TeamRequest, slug: str) -> HttpResponse:
-    space = get_space(request, slug)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "GET POST", get_space)
+def record_new(request: TeamRequest, space: Space) -> HttpResponse:
     form = RecordForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         with form.refusals("external_id"):
@@ -168,11 +173,8 @@ def record(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
     return _render(request, found, RecordEditForm(initial=RecordEditForm.initial_of(found)))
 
 
-@require_POST
-@team_page
-def record_edit(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
-    found = get_record(request, slug, record_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_record)
+def record_edit(request: TeamRequest, found: Record) -> HttpResponse:
     form = RecordEditForm(request.POST, initial=RecordEditForm.initial_of(found))
     if form.is_overtaken:
         form.add_error(None, OVERTAKEN)
@@ -186,33 +188,24 @@ def record_edit(request: TeamRequest, slug: str, record_id: int) -> HttpResponse
     return _render(request, found, form, status=409)
 
 
-@require_POST
-@team_page
-def record_delete(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
-    found = get_record(request, slug, record_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_record)
+def record_delete(request: TeamRequest, found: Record) -> HttpResponse:
     delete_record(record=found, actor=request.actor)
-    undo = reverse("dashboard:record_restore", args=[slug, record_id])
+    undo = reverse("dashboard:record_restore", args=[found.space.slug, found.pk])
     messages.success(request, f"“{found.title[:60]}” deleted.", extra_tags=undo)
-    return redirect("dashboard:space", slug)
+    return redirect("dashboard:space", found.space.slug)
 
 
-@require_POST
-@team_page
-def record_restore(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
-    found = get_record(request, slug, record_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_record)
+def record_restore(request: TeamRequest, found: Record) -> HttpResponse:
     with as_message(request, "Not restored."):
         restore_record(record=found, actor=request.actor)
         messages.success(request, "Record restored.")
     return _to_record(found)
 
 
-@require_POST
-@team_page
-def record_pin(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
-    found = get_record(request, slug, record_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_record)
+def record_pin(request: TeamRequest, found: Record) -> HttpResponse:
     changes = RecordPatch(pinned=not found.pinned)
     with as_message(request, "Not changed."):
         update_record(record=found, changes=changes, actor=request.actor)
@@ -235,11 +228,8 @@ def record_undo(request: TeamRequest, slug: str, record_id: int, number: int) ->
     return _to_record(found)
 
 
-@require_POST
-@team_page
-def record_purge(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
-    found = get_record(request, slug, record_id)
-    require_role(request, Role.ADMIN)
+@page_for(Role.ADMIN, "POST", get_record)
+def record_purge(request: TeamRequest, found: Record) -> HttpResponse:
     if request.POST.get("confirm", "").strip().lower() != "purge":
         messages.error(request, "Not purged. Type the word purge to confirm.")
         return _to_record(found)

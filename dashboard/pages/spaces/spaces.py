@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.functional import SimpleLazyObject
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.results import AssemblyResult
@@ -18,7 +18,7 @@ from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED
 from dashboard.kit.inspector import find_titles, read_ledger, split_text
 from dashboard.kit.pages import newest_page, render_page
-from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, get_space, page_for, team_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
 from dashboard.kit.uploads import render_import
 from dashboard.pages.guide import QUESTION
@@ -34,10 +34,8 @@ def spaces(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/spaces.html", _spaces_context(request, SpaceForm()))
 
 
-@require_POST
-@team_page
+@page_for(Role.EDITOR, "POST")
 def space_create(request: TeamRequest) -> HttpResponse:
-    require_role(request, Role.EDITOR)
     form = SpaceForm(request.POST)
     if form.is_valid():
         with form.refusals("slug"):
@@ -79,21 +77,18 @@ def space_preview(request: TeamRequest, slug: str) -> HttpResponse:
     return render_page(request, "dashboard/space_preview.html", context, partials=("preview",))
 
 
-@require_POST
-@team_page
-def space_assemble(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_space)
+def space_assemble(request: TeamRequest, found: Space) -> HttpResponse:
     """Log the context that the preview shows, and open it."""
-    found = get_space(request, slug)
-    require_role(request, Role.REVIEWER)
     form = PreviewForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Not assembled. Check the fields of the preview.")
-        return redirect("dashboard:space", slug)
+        return redirect("dashboard:space", found.slug)
     try:
         result = assemble_space(team_id=request.team.pk, request=form.to_request(found), actor=request.actor)
     except EngineError as error:
         messages.error(request, f"Not assembled. {error}")
-        return redirect("dashboard:space", slug)
+        return redirect("dashboard:space", found.slug)
     return redirect("dashboard:assembly", result.id)
 
 
@@ -124,11 +119,8 @@ def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[st
     }
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def space_import(request: TeamRequest, slug: str) -> HttpResponse:
-    found = get_space(request, slug)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "GET POST", get_space)
+def space_import(request: TeamRequest, found: Space) -> HttpResponse:
 
     def import_file(stream: BinaryIO, name: str, report: ImportReport) -> dict[str, Any]:
         import_rows(space=found, rows=read_file(stream, name), actor=request.actor, report=report)
