@@ -101,11 +101,6 @@ class _Parser(MarkdownIt):
             return False
 
 
-def _make_parser() -> MarkdownIt:
-    parser = _Parser("commonmark", {"html": False, "breaks": True}, renderer_cls=_Renderer)
-    parser.enable(["table", "strikethrough"])
-    parser.core.ruler.push("mend", lambda state: _mend_tokens(state.tokens))
-    return parser
-
-
-_PARSER = _make_parser()
+_PARSER = _Parser("commonmark", {"html": False, "breaks": True}, renderer_cls=_Renderer)
+_PARSER.enable(["table", "strikethrough"])
+_PARSER.core.ruler.push("mend", lambda state: _mend_tokens(state.tokens))

@@ -46,16 +46,12 @@ def render_page(
     if query is not None and target == partials[0]:
         push_url(response, f"{request.path}?{query}".rstrip("?"))
     if request.htmx and request.method == "POST":
-        _add_toasts(request, response)
+        # A partial also gets the messages; a whole page has shown them already.
+        messages = get_messages(request)
+        if isinstance(messages, BaseStorage) and messages and not messages.used:
+            response.write(render_to_string("dashboard/_toasts.html", {"swap": True}, request))
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
-
-
-def _add_toasts(request: TeamRequest, response: HttpResponse) -> None:
-    """Add the messages to a partial; a whole page has shown them already."""
-    messages = get_messages(request)
-    if isinstance(messages, BaseStorage) and messages and not messages.used:
-        response.write(render_to_string("dashboard/_toasts.html", {"swap": True}, request))
 
 
 def count_polls(request: TeamRequest) -> dict[str, Any]:

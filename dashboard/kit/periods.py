@@ -87,7 +87,10 @@ class Period:
 def recent_period(name: str, now: datetime, zone: ZoneInfo) -> Period:
     """Return the last 24 hours, or the last days of the named range, ending with today."""
     if name == "24h":
-        return _hourly(now, zone)
+        # Hours follow the local clock: some zones are half an hour off.
+        this_hour = now.astimezone(zone).replace(minute=0, second=0, microsecond=0).astimezone(UTC)
+        edges = tuple(this_hour + timedelta(hours=n) for n in range(-23, 2))
+        return Period(edges, now, "hour", zone)
     today = now.astimezone(zone).date()
     return custom_period(today - timedelta(days=RANGE_DAYS[name] - 1), today, now, zone)
 
@@ -106,13 +109,6 @@ def custom_period(first: date, last: date, now: datetime, zone: ZoneInfo) -> Per
     stride = 1 if days <= DAILY_DAYS else 7
     edges = [_midnight(first + timedelta(days=n), zone) for n in range(0, days, stride)]
     return Period((*edges, end), until, "day" if stride == 1 else "week", zone)
-
-
-def _hourly(now: datetime, zone: ZoneInfo) -> Period:
-    # Hours follow the local clock: some zones are half an hour off.
-    this_hour = now.astimezone(zone).replace(minute=0, second=0, microsecond=0).astimezone(UTC)
-    edges = tuple(this_hour + timedelta(hours=n) for n in range(-23, 2))
-    return Period(edges, now, "hour", zone)
 
 
 def _midnight(day: date, zone: ZoneInfo) -> datetime:

@@ -58,18 +58,14 @@ def team_page[**P](view: TeamView[P]) -> PlainView[P]:
     def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         page = cast(TeamRequest, request)
         if not request.user.is_authenticated:
-            return _ask_to_log_in(page)
+            # htmx would put the login page into its target, so tell it to reload instead.
+            return HttpResponseClientRefresh() if page.htmx else redirect_to_login(_way_back(page))
         if not enter_team(page):
             raise PermissionDenied("You are not in a team yet. Ask an administrator to add you to one.")
         with timezone.override(ZoneInfo(page.team.time_zone)):
             return view(page, *args, **kwargs)
 
     return cast("PlainView[P]", inner)
-
-
-def _ask_to_log_in(request: TeamRequest) -> HttpResponseBase:
-    """Redirect to the login page. htmx would put that page into its target, so tell it to reload instead."""
-    return HttpResponseClientRefresh() if request.htmx else redirect_to_login(_way_back(request))
 
 
 def _way_back(request: HttpRequest) -> str:

@@ -98,15 +98,10 @@ FEW = 5
 def with_counts(plot: Plot) -> Plot:
     """Show only whole numbers on the y axis, long ones as 12k."""
     plot.update_yaxes(tickformat=NUMBER_FORMAT, tickformatstops=COUNT_STOPS)
-    if _highest(plot.traces) <= FEW:
+    stacks = zip_longest(*(trace["y"] for trace in plot.traces), fillvalue=None)
+    if max((sum(abs(value or 0) for value in stack) for stack in stacks), default=0) <= FEW:
         plot.update_yaxes(dtick=1)
     return plot
-
-
-def _highest(traces: Iterable[Json]) -> float:
-    """Return the highest stack of the traces' values."""
-    stacks = zip_longest(*(trace["y"] for trace in traces), fillvalue=None)
-    return max((sum(abs(value or 0) for value in stack) for stack in stacks), default=0)
 
 
 def stacked(plot: Plot) -> Plot:

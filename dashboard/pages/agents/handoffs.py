@@ -174,7 +174,10 @@ def build_columns(status: TaskStatus) -> list[PhaseColumn]:
         PhaseColumn(
             status=each,
             place="done" if place < now else "now" if place == now else "later",
-            rows=tuple(_row(finding, each.compression) for finding in each.rows),
+            rows=tuple(
+                FindingRow(finding, excerpt(finding), *_fate(finding, each.compression))
+                for finding in each.rows
+            ),
             alerts=tuple(_alerts(each, is_now=place == now)),
             brief_words=BRIEF_WORDS.get(BriefState(each.compression.brief_state), "")
             if each.compression
@@ -192,12 +195,8 @@ def read_versions(task: Task) -> list[PhaseCompression]:
     return list(rows.defer("written", "discarded", "settings", "warnings")[:VERSIONS_SHOWN])
 
 
-def _row(finding: Finding, compression: PhaseCompression | None) -> FindingRow:
-    fate, reason = _fate(finding, compression)
-    return FindingRow(finding, excerpt(finding), fate, reason)
-
-
 def _fate(finding: Finding, compression: PhaseCompression | None) -> tuple[str, str]:
+    """Return the finding's fate and the reason for it."""
     if compression is None:
         return "", ""
     if finding.number in compression.critical:

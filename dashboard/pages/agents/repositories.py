@@ -197,7 +197,10 @@ def _render(
     if form.is_valid():
         context |= _chosen(found, form)
     if request.GET.get("show") == "gaps":
-        context |= _gaps(found)
+        # The gaps in the graph are imports that lead nowhere, and files that were not read.
+        skipped = RepositoryFile.objects.of(found).exclude(skipped="").values_list("path", "skipped")
+        unresolved = load_graph(found).unresolved[:GAPS_SHOWN]
+        context |= {"shows_gaps": True, "unresolved": unresolved, "skipped": list(skipped[:GAPS_SHOWN])}
     partials = ("chosen", "gaps")
     return render_page(request, "dashboard/repository.html", context, partials=partials, status=status)
 
@@ -211,14 +214,4 @@ def _chosen(found: Repository, form: RelevantForm) -> dict[str, Any]:
         "files": files,
         "picture": draw_imports(files),
         "parts": [(kind, words) for name, (words, kind) in PARTS.items() if name in present],
-    }
-
-
-def _gaps(found: Repository) -> dict[str, Any]:
-    """List the gaps in the graph: imports that lead nowhere, and files that were not read."""
-    skipped = RepositoryFile.objects.of(found).exclude(skipped="").values_list("path", "skipped")
-    return {
-        "shows_gaps": True,
-        "unresolved": load_graph(found).unresolved[:GAPS_SHOWN],
-        "skipped": list(skipped[:GAPS_SHOWN]),
     }

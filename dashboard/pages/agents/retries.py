@@ -262,10 +262,15 @@ def retries(request: TeamRequest) -> HttpResponse:
 @require_GET
 @team_page
 def retry(request: TeamRequest, task_id: int) -> HttpResponse:
+    """Show a task's latest attempts up to a number, in order, without the full text of their errors."""
     task = get_task(request, task_id)
     figures = read_task_figures([task]).get(task.pk, TaskFigures())
     until = read_digits(request.GET.get("until", "")) or 0
-    rows = attempt_rows(_attempts(task, until), timezone.now())
+    found: QuerySet[Attempt] = task.attempts.defer("error").annotate(error_chars=Length(STRIPPED_ERROR))
+    if until:
+        found = found.filter(number__lte=until)
+    attempts = list(reversed(found.order_by("-number")[:ATTEMPTS_SHOWN]))
+    rows = attempt_rows(attempts, timezone.now())
     context = {
         "task": task,
         "figures": figures,
@@ -275,11 +280,3 @@ def retry(request: TeamRequest, task_id: int) -> HttpResponse:
         "is_waiting": not until and any(row.attempt.state == AttemptState.WAITING for row in rows),
     }
     return render_page(request, "dashboard/retry.html", context, partials=("attempts",))
-
-
-def _attempts(task: Task, until: int) -> list[Attempt]:
-    """Return the latest attempts up to a number, in order, without the full text of their errors."""
-    found: QuerySet[Attempt] = task.attempts.defer("error").annotate(error_chars=Length(STRIPPED_ERROR))
-    if until:
-        found = found.filter(number__lte=until)
-    return list(reversed(found.order_by("-number")[:ATTEMPTS_SHOWN]))

@@ -198,22 +198,18 @@ def _render_conversation(
 def chat_send(request: TeamRequest, conversation: Conversation) -> HttpResponse:
     """Send a message; htmx gets its turn, or the form with its errors."""
     form = MessageForm(request.POST)
-    message = _send(request, conversation, form) if form.is_valid() else None
-    if message is None:
-        return _refuse(request, conversation, form)
+    if form.is_valid():
+        try:
+            message = outbox.send_message(conversation=conversation, data=form.value, actor=request.actor)
+        except EngineError as error:
+            form.add_error("text", _refusal(error))
+        else:
+            return _after_change(request, message)
     if not request.htmx:
-        return redirect(_address(message))
-    return _render_turn(request, outbox.find_question(request.team.pk, message.pk))
-
-
-def _send(request: TeamRequest, conversation: Conversation, form: MessageForm) -> Message | None:
-    """Store the message; return None, with an error in the form, if it exceeds the budget."""
-    try:
-        message = outbox.send_message(conversation=conversation, data=form.value, actor=request.actor)
-    except EngineError as error:
-        form.add_error("text", _refusal(error))
-        return None
-    return message
+        return _render_conversation(request, conversation, form, status=422)
+    context = {"conversation": conversation, "form": form}
+    response = render(request, "dashboard/conversation.html#composer", context)
+    return retarget(reswap(response, "outerHTML"), "#composer")
 
 
 def _refusal(error: EngineError) -> str:
@@ -221,14 +217,6 @@ def _refusal(error: EngineError) -> str:
     if not isinstance(error, BudgetExceeded):
         return str(error)
     return f"The message is too long by {plural(error.missing, 'token')}."
-
-
-def _refuse(request: TeamRequest, conversation: Conversation, form: MessageForm) -> HttpResponse:
-    if not request.htmx:
-        return _render_conversation(request, conversation, form, status=422)
-    context = {"conversation": conversation, "form": form}
-    response = render(request, "dashboard/conversation.html#composer", context)
-    return retarget(reswap(response, "outerHTML"), "#composer")
 
 
 @require_GET

@@ -106,14 +106,11 @@ def config_rows(groups: Iterable[Group], links: Links) -> list[GroupRow]:
     return [
         GroupRow(
             f"v{group.key}", group.space_name, group.figures, _bar(group.figures),
-            links.to(version=group.key, space=group.space, rating="down"), _settings_address(group),
+            links.to(version=group.key, space=group.space, rating="down"),
+            f"{reverse('dashboard:space_settings', args=[group.space])}#version-{group.key}",
         )
         for group in groups
     ]  # fmt: skip
-
-
-def _settings_address(group: Group) -> str:
-    return f"{reverse('dashboard:space_settings', args=[group.space])}#version-{group.key}"
 
 
 def named_rows(groups: Iterable[Group], links: Links, field: str) -> list[GroupRow]:

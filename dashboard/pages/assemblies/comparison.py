@@ -55,27 +55,26 @@ def entries_of(assembly: Assembly) -> list[EntryJson]:
 
 
 def compare_assemblies(before: Assembly, after: Assembly, titles: Mapping[int, Titled]) -> LogComparison:
-    was, now = (_by_id(assembly) for assembly in (before, after))
+    was, now = (
+        {entry["id"]: (rank, entry) for rank, entry in enumerate(entries_of(assembly), start=1)}
+        for assembly in (before, after)
+    )
     both = sorted({*was, *now}, key=lambda id: (_rank(now, id), _rank(was, id), id))
     rows = tuple(_candidate(id, was.get(id), now.get(id), titles) for id in both)
     different = tuple(row for row in rows if row.before != row.after)
-    texts = [_text(assembly) for assembly in (before, after)]
+    payloads = (before.stored_payload, after.stored_payload)
+    texts = [payload.text if payload else "" for payload in payloads]
     runs = (
         () if texts[0] == texts[1] else colour_diff(diff_text(*(t[:SHOWN_CHARS] for t in texts)), "changed")
     )
     is_cut = max(map(len, texts)) > SHOWN_CHARS
     is_same = before.sha256 == after.sha256
-    return LogComparison(
-        _figures(before, after), is_same, runs, is_cut, different, len(rows) - len(different)
-    )
+    shown_after = _figures(after)
+    figures = tuple(FigureRow(label, value, shown_after[label]) for label, value in _figures(before).items())
+    return LogComparison(figures, is_same, runs, is_cut, different, len(rows) - len(different))
 
 
-def _figures(before: Assembly, after: Assembly) -> tuple[FigureRow, ...]:
-    shown = (_shown(before), _shown(after))
-    return tuple(FigureRow(label, value, shown[1][label]) for label, value in shown[0].items())
-
-
-def _shown(row: Assembly) -> dict[str, str]:
+def _figures(row: Assembly) -> dict[str, str]:
     return {
         "Space or kind": row.space.name if row.space else str(row.get_kind_display()),
         "Phase": row.phase or "–",
@@ -96,15 +95,6 @@ def _shown(row: Assembly) -> dict[str, str]:
         "Assembly time (ms)": milliseconds(row.assembly_ms),
         "SHA-256": f"{row.sha256[:16]}…",
     }
-
-
-def _text(assembly: Assembly) -> str:
-    payload = assembly.stored_payload
-    return payload.text if payload else ""
-
-
-def _by_id(assembly: Assembly) -> dict[int, tuple[int, EntryJson]]:
-    return {entry["id"]: (rank, entry) for rank, entry in enumerate(entries_of(assembly), start=1)}
 
 
 def _rank(entries: Mapping[int, tuple[int, EntryJson]], id: int) -> int:

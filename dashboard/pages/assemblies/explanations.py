@@ -144,15 +144,10 @@ def _checks(found: Explanation, *, is_adaptive: bool) -> Iterator[Check]:
         return
     for step, label in CHECKS:
         if step == found.step:
-            yield Check(label, is_passed=False, note=_note(found))
+            over = found.over_tokens
+            yield Check(label, is_passed=False, note="" if over is None else f"{plural(over, 'token')} over")
             return
         if step == Step.LOW_RELEVANCE and not is_adaptive:
             continue
         rank = step == Step.NOT_A_CANDIDATE and found.rank is not None
         yield Check(label, is_passed=True, note=f"{whole(found.rank)} of {whole(found.of)}" if rank else "")
-
-
-def _note(found: Explanation) -> str:
-    if found.over_tokens is not None:
-        return f"{plural(found.over_tokens, 'token')} over"
-    return ""

@@ -1,9 +1,10 @@
 """Backtests: the team's, one with its figures and rows, and publishing what was tested."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import messages
 from django.db.models import Count, F, Q
 from django.db.models.fields.json import KeyTextTransform
@@ -18,9 +19,10 @@ from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.replay.replay import logged_split
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.inputs import BigInt
-from contextopt.models import AssemblyPayload, Role, Space
+from contextopt.models import AssemblyPayload, ContextConfig, Role, Space
 from contextopt.spaces.configs import activate_config
 from dashboard.kit.filters import offered_spaces, read_text
+from dashboard.kit.forms import InputForm
 from dashboard.kit.pages import render_page, stream_csv
 from dashboard.kit.permissions import (
     TeamRequest,
@@ -32,7 +34,6 @@ from dashboard.kit.permissions import (
     team_page,
 )
 from dashboard.pages.backtests.charts import Step, changes_figure
-from dashboard.pages.backtests.forms import BacktestForm
 from dashboard.pages.backtests.verdict import headline, tiles_of
 from dashboard.pages.spaces.configs import announce_published
 from dashboard.pages.spaces.configviews import changes_between
@@ -46,11 +47,13 @@ from memory.backtests.figures import (
     read_figures,
     row_dollars,
 )
+from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
 from memory.models import Backtest, BacktestRow
 
 LIST_TEMPLATE = "dashboard/backtests.html"
 TEMPLATE = "dashboard/backtest.html"
 LIST_SHOWN = 100
+VERSIONS_OFFERED = 50
 ROWS_SHOWN = 50
 DIFFERENCE = F("tokens_after") - F("tokens_before")
 CHANGED = REPLAYED & (~Q(tokens_after=F("tokens_before")) | ~Q(added=[]) | ~Q(removed=[]))
@@ -77,6 +80,29 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
+class BacktestForm(InputForm[BacktestIn]):
+    input_type = BacktestIn
+    config = forms.TypedChoiceField(coerce=int, label="Settings")
+    last = forms.IntegerField(
+        label="Last contexts",
+        initial=LAST_DEFAULT,
+        min_value=1,
+        max_value=LAST_MAX,
+        help_text=f"1 to {LAST_MAX:,}",
+    )
+
+    def __init__(self, *args: Any, space: Space, **options: Any) -> None:
+        super().__init__(*args, **options)
+        versions = list(space.configs.order_by("-version")[:VERSIONS_OFFERED])
+        choices = [(each.version, _label(each)) for each in versions]
+        cast(forms.ChoiceField, self.fields["config"]).choices = choices
+
+
+def _label(config: ContextConfig) -> str:
+    state = ", active" if config.is_active else ", draft" if config.is_draft else ""
+    return f"v{config.version}{state}"
+
+
 @as_404()
 def get_backtest(request: TeamRequest, backtest_id: int) -> Backtest:
     return find_backtest(request.team, backtest_id)
@@ -96,19 +122,14 @@ def backtests(request: TeamRequest) -> HttpResponse:
         messages.error(request, "Choose a space first.")
         return redirect("dashboard:backtests")
     form = BacktestForm(request.POST, space=space)
-    found = _start(request, space, form) if form.is_valid() else None
-    if found is None:
-        return _render_list(request, space, form, status=422)
-    return redirect("dashboard:backtest", found.pk)
-
-
-def _start(request: TeamRequest, space: Space, form: BacktestForm) -> Backtest | None:
-    """Start the backtest; return None, with errors in the form, if it was refused."""
-    try:
-        return start_and_begin(space=space, data=form.value, actor=request.actor)
-    except (Conflict, NotFound) as error:
-        form.add_error(None, f"Not started. {error}")
-    return None
+    if form.is_valid():
+        try:
+            found = start_and_begin(space=space, data=form.value, actor=request.actor)
+        except (Conflict, NotFound) as error:
+            form.add_error(None, f"Not started. {error}")
+        else:
+            return redirect("dashboard:backtest", found.pk)
+    return _render_list(request, space, form, status=422)
 
 
 def _render_list(

@@ -110,14 +110,9 @@ def _cost_tile(costs: BacktestCosts) -> Tile:
         return Tile("cost", label, NONE, "", Change(), fact)
     return Tile(
         "cost", label, money(costs.after), "",
-        _change(_millionths(costs.after - costs.before), percent(abs(costs.share or 0.0))),
+        _change(round((costs.after - costs.before) * 1_000_000), percent(abs(costs.share or 0.0))),
         f"from {money(costs.before)}, for {plural(costs.priced, 'context')} with a price",
     )  # fmt: skip
-
-
-def _millionths(dollars: float) -> int:
-    """Return an amount in millionths of a dollar, so that a small change is not rounded to none."""
-    return round(dollars * 1_000_000)
 
 
 def _change(by: int, amount: str, *, good: str = "▼") -> Change:

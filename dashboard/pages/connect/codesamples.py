@@ -1,18 +1,41 @@
-"""The snippets of the page Connect, with address, key, space and question filled in."""
+"""How clients reach this installation: the gateway's address, and the snippets of the page Connect.
+
+Address, key, space and question are filled in.
+"""
 
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from contextopt.people.clients import Way
+from django.conf import settings
 
 from contextopt.models import Team
 from contextopt.people.models import Way
+from dashboard.kit.permissions import TeamRequest
 
 KEY_VARIABLE = "CONTEXTOPT_KEY"
 _PLACE = re.compile(r"«(\w+)»")
 _TABS = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encoding="utf-8"))
 LABELS: Mapping[Way, str] = {Way(name): tab["label"] for name, tab in _TABS.items()}
+
+
+def describe_gateway(request: TeamRequest) -> dict[str, Any]:
+    """Return the gateway's address and which prompts can pass. Without an upstream, none can."""
+    host = settings.GATEWAY_HOST
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
+        host = request.get_host().rpartition(":")[0] or request.get_host()
+    elif ":" in host:
+        host = f"[{host}]"
+    port = settings.GATEWAY_PORT
+    return {
+        "gateway": f"http://{host}:{port}" if port else "",
+        "has_openai": bool(port and settings.LLM_BASE_URL),
+        "has_anthropic": bool(port and settings.ANTHROPIC_BASE_URL),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from contextopt.models import ApiKey, Assembly, Role, Space, Team
 from contextopt.people.keys import create_key
 from contextopt.people.models import Way
 from contextopt.spaces.importing import ensure_space
-from dashboard.kit.gatewayaddress import describe_gateway
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.permissions import TeamRequest, page_for, team_page
-from dashboard.pages.connect.codesamples import LABELS, fill_tabs
+from dashboard.pages.connect.codesamples import LABELS, describe_gateway, fill_tabs
 from dashboard.pages.guide import QUESTION, add_examples
 from dashboard.pages.people.forms import KeyForm
 from dashboard.pages.people.team import refuse_secret
@@ -89,10 +88,13 @@ NO_CONTENT = 204
 @require_GET
 @team_page
 def connect(request: TeamRequest) -> HttpResponse:
-    """Show the page, or its light alone. While nothing has arrived, a poll changes nothing."""
+    """Show the page, or its light alone, for a key or else the newest.
+
+    While nothing has arrived, a poll changes nothing.
+    """
     keys = usable_keys(request.team)
     number = request.GET.get("key", "")
-    key = _chosen(keys, number)
+    key = keys.filter(pk=read_digits(number) or 0).first() if number else keys.first()
     if request.htmx.target == "light":
         return _render_light(request, key)
     if number and key is None:
@@ -132,11 +134,6 @@ def connect_space(request: TeamRequest) -> HttpResponse:
     count = add_examples(space, actor=request.actor)
     messages.success(request, f"Space “{space.name}” has {count} example records now.")
     return redirect("dashboard:connect")
-
-
-def _chosen(keys: QuerySet[ApiKey], text: str) -> ApiKey | None:
-    """Return the key with this number; without a number the newest, if there is one."""
-    return keys.filter(pk=read_digits(text) or 0).first() if text else keys.first()
 
 
 def _render(

@@ -161,11 +161,17 @@ def strategy_reinstate(request: TeamRequest, found: Memory) -> HttpResponse:
 def strategy_complete(request: TeamRequest) -> HttpResponse:
     """Report an ended task; the answer says what was stored, and what was not and why."""
     form = CompletionForm(request.POST or None)
-    result = _complete(request, form) if request.method == "POST" and form.is_valid() else None
-    if result:
-        if not result.is_new:
-            messages.info(request, "This report was already recorded. Nothing was changed.")
-        return redirect(f"{request.path}?completion={result.completion.pk}")
+    if request.method == "POST" and form.is_valid():
+        try:
+            result = complete_task(team=request.team, data=form.value, actor=request.actor)
+        except InvalidInput as error:
+            form.add_problems(error.problems)
+        except (Conflict, NotFound) as error:
+            form.add_error("task_id", str(error))
+        else:
+            if not result.is_new:
+                messages.info(request, "This report was already recorded. Nothing was changed.")
+            return redirect(f"{request.path}?completion={result.completion.pk}")
     context = {"form": form, "answer": _find_answer(request)}
     return render_page(
         request, "dashboard/strategy_complete.html", context, status=422 if form.is_bound else 200
@@ -177,14 +183,3 @@ def _find_answer(request: TeamRequest) -> dict[str, Any] | None:
     rows = Completion.objects.filter(team=request.team).select_related("task")
     found = rows.filter(pk=read_digits(request.GET.get("completion", "")) or 0).first()
     return CompletionResult(found, is_new=False).to_json() if found else None
-
-
-def _complete(request: TeamRequest, form: CompletionForm) -> CompletionResult | None:
-    """Complete the task; return None, with errors in the form, if it was refused."""
-    try:
-        return complete_task(team=request.team, data=form.value, actor=request.actor)
-    except InvalidInput as error:
-        form.add_problems(error.problems)
-    except (Conflict, NotFound) as error:
-        form.add_error("task_id", str(error))
-    return None

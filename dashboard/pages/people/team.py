@@ -13,7 +13,7 @@ from kombu.exceptions import OperationalError
 from contextopt.errors import Conflict
 from contextopt.inputs import read_digits
 from contextopt.lookups import find_one
-from contextopt.models import ApiKey, Invitation, Role, Space, Team
+from contextopt.models import ApiKey, Invitation, Role, Space
 from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
 from contextopt.people.models import time_zones
@@ -143,17 +143,13 @@ def _for_admins(request: TeamRequest) -> dict[str, Any]:
     if not request.membership.allows(Role.ADMIN):
         return {}
     rows = Invitation.objects.filter(team=request.team).order_by("-created_at")[:INVITATIONS_SHOWN]
+    admins = request.team.memberships.filter(role=Role.ADMIN, user__is_active=True)
+    first = admins.values_list("pk", flat=True)[:2]
     return {
         "invitation_form": InvitationForm(auto_id=InvitationForm.ids),
         "invitations": rows,
-        "sole_admin": _find_sole_admin(request.team),
+        "sole_admin": first[0] if len(first) == 1 else None,
     }
-
-
-def _find_sole_admin(team: Team) -> int | None:
-    """Return the id of the membership without which the team would have no admin."""
-    admins = team.memberships.filter(role=Role.ADMIN, user__is_active=True).values_list("pk", flat=True)[:2]
-    return admins[0] if len(admins) == 1 else None
 
 
 def render_settings(

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.errors import Conflict
-from contextopt.models import Assembly, Record, Role, Space
+from contextopt.models import Record, Role, Space
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import (
@@ -137,30 +137,22 @@ def assembly_question(request: TeamRequest, assembly_id: int) -> HttpResponse:
     if proposal is None:
         raise Http404("This assembly was not asked a question.")
     question_set, _ = ensure_set(space=proposal.space, name=SET_NAME, actor=request.actor)
-    offered = _kept(found, proposal.space)
-    context = {"set": question_set, "assembly": found, "offered": offered}
+    payload = found.stored_payload
+    kept = payload.ledger["order"][:KEPT_OFFERED] if payload else []
+    context = {"set": question_set, "assembly": found, "offered": read_ticked(proposal.space, kept)}
     if request.method == "GET":
-        return _render(request, proposal.space, QuestionForm(initial=_initial(proposal)), context)
+        initial = {
+            "query": proposal.text,
+            "answer": proposal.answer,
+            "as_of": proposal.assembly.as_of,
+            "ticked": proposal.record_ids,
+        }
+        return _render(request, proposal.space, QuestionForm(initial=initial), context)
     form = QuestionForm(request.POST)
     if form.is_valid() and _add(request, question_set, form, proposal):
         messages.success(request, f"Added to “{question_set.name}”.")
         return redirect("dashboard:question_set", question_set.pk)
     return _render(request, proposal.space, form, context, status=422)
-
-
-def _initial(proposal: Proposal) -> dict[str, Any]:
-    return {
-        "query": proposal.text,
-        "answer": proposal.answer,
-        "as_of": proposal.assembly.as_of,
-        "ticked": proposal.record_ids,
-    }
-
-
-def _kept(assembly: Assembly, space: Space) -> list[Record]:
-    payload = assembly.stored_payload
-    order = payload.ledger["order"][:KEPT_OFFERED] if payload else []
-    return read_ticked(space, order)
 
 
 def _add_proposal(request: TeamRequest, proposal: Proposal | None, back: tuple[str, int]) -> HttpResponse:

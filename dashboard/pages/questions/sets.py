@@ -133,7 +133,9 @@ def _render_set(
     key = settings_key(active.settings)
     last = last_evaluation(found, key)
     running = next((each for each in evaluations if each.is_running and each.settings_key == key), None)
-    shown = _named(evaluations, request.GET.get("evaluation", "")) or last or _newest(evaluations)
+    done = [each for each in evaluations if each.is_done]
+    named = next((each for each in done if str(each.pk) == request.GET.get("evaluation", "")), None)
+    shown = named or last or next((each for each in done if not each.is_draft), None)
     questions = found.questions.annotate(expects=Count("expected"))
     page = newest_page(questions, "created_at", request.GET.get("before", ""))
     context = {
@@ -155,20 +157,6 @@ def _render_set(
         and not reaches(shown.recall, found.min_recall),
     }
     return render_page(request, TEMPLATE, context, partials=("evaluation", "calibration"), status=status)
-
-
-def _named(evaluations: list[Evaluation], wanted: str) -> Evaluation | None:
-    """Return the finished evaluation that the URL names."""
-    return next((each for each in _done(evaluations) if str(each.pk) == wanted), None)
-
-
-def _newest(evaluations: list[Evaluation]) -> Evaluation | None:
-    """Return the newest finished evaluation of a version."""
-    return next((each for each in _done(evaluations) if not each.is_draft), None)
-
-
-def _done(evaluations: list[Evaluation]) -> list[Evaluation]:
-    return [each for each in evaluations if each.is_done]
 
 
 def _rows(questions: Sequence[Question], shown: Evaluation | None) -> list[QuestionRow]:

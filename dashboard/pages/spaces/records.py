@@ -1,7 +1,6 @@
 """One record: reading, editing, history, deletion."""
 
 import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -129,17 +128,14 @@ def compare(before: RecordState, after: RecordState) -> Comparison:
     )
     if before.notes == after.notes:
         return Comparison(fields, ())
-    lines = _diff(before.notes[:NOTES_COMPARED].split("\n"), after.notes[:NOTES_COMPARED].split("\n"))
+    was, now = (state.notes[:NOTES_COMPARED].split("\n") for state in (before, after))
+    changed = list(difflib.unified_diff(was, now, n=1, lineterm=""))[2:]
+    lines = [DiffLine(_MARKS[line[0]], line[1:]) for line in changed if line[0] in _MARKS]
     is_cut = len(lines) > LINES_SHOWN or max(len(before.notes), len(after.notes)) > NOTES_COMPARED
     return Comparison(fields, tuple(lines[:LINES_SHOWN]), is_cut)
 
 
 _MARKS: dict[str, Mark] = {" ": "same", "+": "added", "-": "removed"}
-
-
-def _diff(before: Sequence[str], after: Sequence[str]) -> list[DiffLine]:
-    lines = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]
-    return [DiffLine(_MARKS[line[0]], line[1:]) for line in lines if line[0] in _MARKS]
 
 
 REVISIONS_SHOWN = 25
@@ -263,14 +259,10 @@ def _past(found: Record) -> list[tuple[RecordRevision, Comparison]]:
     )
     for revision in revisions:
         revision.notes = revision.beginning
-    return [(before, compare(before, after)) for after, before in pairwise([_head(found), *revisions])]
-
-
-def _head(found: Record) -> Record:
-    """Return the record with its notes cut like the revisions', so that they can be compared."""
+    # The record's notes are cut like the revisions', so that they can be compared.
     head = Record.objects.model(**{name: getattr(found, name) for name in HEAD_FIELDS})
     head.notes = found.notes[: NOTES_COMPARED + 1]
-    return head
+    return [(before, compare(before, after)) for after, before in pairwise([head, *revisions])]
 
 
 HEAD_FIELDS = (

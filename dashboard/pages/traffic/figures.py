@@ -166,18 +166,13 @@ def _effect(mode: Mode, title: str, verb: str, found: Traffic | None, links: Lin
         return None
     each = found.context_tokens / count
     prompts = "prompt" if count == 1 else "prompts"
+    saved = f"{cost_words(found.saved_tokens)} than" if found.saved_tokens else "as many tokens as"
     words = (
         f"{whole(count)} {prompts} {verb} a context, {whole(each)} tokens on average. "
-        f"In total, contexts whose savings count have {_against_baseline(found.saved_tokens)}."
+        f"In total, contexts whose savings count have {saved} the last 10 records."
     )
     context = "inserted" if mode == Mode.INSERT else ""
     return Effect(title, words, links.to(mode=mode.value, context=context))
-
-
-def _against_baseline(saved: int) -> str:
-    return (
-        f"{cost_words(saved)} than the last 10 records" if saved else "as many tokens as the last 10 records"
-    )
 
 
 def build_groups(

@@ -129,8 +129,8 @@ class PromptsForm(_Narrowed):
         rows = rows.filter(**{_COLUMNS.get(name, name): value for name, value in same.items()})
         for name in figures:
             rows = rows.filter(CONDITIONS[name])
-        if outcome := self._outcome():
-            rows = rows.filter(outcome=outcome)
+        if given["outcome"] != FAILED and given["outcome"]:
+            rows = rows.filter(outcome=given["outcome"])
         if not same and not figures:
             return rows
         before = cursor_moment(cursor) or given["end"]
@@ -153,7 +153,3 @@ class PromptsForm(_Narrowed):
         keyless = "keyless" if given["key"] == ABSENT else ""
         ended = _HOLDING.get(given["outcome"], "")
         return [name for name in (given["context"], given["cached"], ended, keyless) if name]
-
-    def _outcome(self) -> str:
-        outcome: str = self.cleaned_data["outcome"]
-        return "" if outcome == FAILED else outcome

@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from contextopt.gateway.models import PLACEMENT_CHOICES, GatewayPolicy, Keep, Mode
+from contextopt.gateway.models import PLACEMENT_CHOICES, Keep, Mode
 from contextopt.gateway.policies import (
     CHANGED,
     PolicyPatch,
@@ -74,7 +74,12 @@ def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
     if policy_values(changed) == before:
         messages.info(request, "Nothing was changed.")
         return redirect("dashboard:traffic_policy", slug)
-    _tell(request, space, changed)
+    event = last_change(space)
+    words = "Prompts are audited."
+    if changed.mode == Mode.INSERT:
+        words = f"Contexts go into {changed.insert_percent} % of conversations."
+    undo = reverse("dashboard:traffic_policy_undo", args=[space.slug, event.pk]) if event else ""
+    messages.success(request, f"{space.name}: {words}", extra_tags=undo)
     return redirect("dashboard:traffic")
 
 
@@ -94,15 +99,6 @@ def traffic_policy_undo(request: TeamRequest, slug: str, event_id: int) -> HttpR
         change_policy(space=space, changes=PolicyPatch(**event.before), actor=request.actor)
         messages.success(request, f"Change undone for {space.name}.")
     return redirect("dashboard:traffic")
-
-
-def _tell(request: TeamRequest, space: Space, policy: GatewayPolicy) -> None:
-    event = last_change(space)
-    words = "Prompts are audited."
-    if policy.mode == Mode.INSERT:
-        words = f"Contexts go into {policy.insert_percent} % of conversations."
-    undo = reverse("dashboard:traffic_policy_undo", args=[space.slug, event.pk]) if event else ""
-    messages.success(request, f"{space.name}: {words}", extra_tags=undo)
 
 
 def _render(request: TeamRequest, space: Space, form: PolicyForm, status: int = 200) -> HttpResponse:

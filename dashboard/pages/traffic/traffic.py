@@ -10,9 +10,9 @@ from django.views.decorators.http import require_GET
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.models import ApiKey, Space
 from dashboard.kit.charts.panels import stream_columns
-from dashboard.kit.gatewayaddress import describe_gateway
 from dashboard.kit.pages import STOP_POLLING, count_polls, newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, team_page
+from dashboard.pages.connect.codesamples import describe_gateway
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficData
 from dashboard.pages.traffic.figures import (
     Links,
@@ -37,7 +37,11 @@ def traffic(request: TeamRequest) -> HttpResponse:
     form.is_valid()
     polling = count_polls(request)
     context = {
-        **_frame(form),
+        "form": form,
+        "query": form.query(),
+        "ranges": form.ranges(),
+        "chips": form.chips(),
+        "query_without_chips": form.query_without_chips(),
         **_figures(request, form),
         **describe_gateway(request),
         "policies": _policies(form),
@@ -49,16 +53,6 @@ def traffic(request: TeamRequest) -> HttpResponse:
     return render_page(
         request, TEMPLATE, context, partials=("traffic", "figures"), query=form.query(), status=status
     )
-
-
-def _frame(form: TrafficForm) -> dict[str, Any]:
-    return {
-        "form": form,
-        "query": form.query(),
-        "ranges": form.ranges(),
-        "chips": form.chips(),
-        "query_without_chips": form.query_without_chips(),
-    }
 
 
 def _figures(request: TeamRequest, form: TrafficForm) -> dict[str, Any]:
