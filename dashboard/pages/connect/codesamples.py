@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contextopt.people.clients import Way
 from django.conf import settings
 
 from contextopt.models import Team
