@@ -1,4 +1,4 @@
-"""How a setting is declared: as the annotation of a field, which holds all that there is to know about it."""
+"""Declares a setting as the annotation of a dataclass's field: its range, its words, its stages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -24,9 +24,9 @@ ALL = "all"
 """The word for no limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
-    """What there is to know about a setting. Name, type and default are those of its field.
+    """A setting with its range, its words and its stages. Name, type and default are those of its field.
 
     `about` describes it in the API and the docs, and `help` in a form. `low` and `high` bound a number, and
     `high` the characters of a text. `blank` says what None means: the API's word for it is "all", or null if

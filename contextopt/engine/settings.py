@@ -39,6 +39,8 @@ class Section(StrEnum):
     TEXT = "Text"
 
 
+_of_records = partial(Setting, section=Section.RECORDS)
+_of_text = partial(Setting, section=Section.TEXT)
 _of_budget = partial(Setting, section=Section.BUDGET, high=MAX_PART_TOKENS)
 _of_question = partial(Setting, section=Section.QUESTIONS, stages=(SEARCH_STAGE,), low=1)
 _weight_of_question = partial(_of_question, low=0, high=MAX_WEIGHT)
@@ -58,10 +60,9 @@ class ContextConfig:
     stage: int = SCORED_STAGE
     window_days: Annotated[
         int | None,
-        Setting(
-            label="Date window",
-            about="Date window in days, or `all`.",
-            section=Section.RECORDS,
+        _of_records(
+            "Date window",
+            "Date window in days, or `all`.",
             low=1,
             high=MAX_WINDOW_DAYS,
             choices={7: "7 days", 14: "14 days", 30: "30 days", None: "All"},
@@ -71,10 +72,9 @@ class ContextConfig:
     ] = 14
     max_records: Annotated[
         int | None,
-        Setting(
-            label="Record limit",
-            about="Record limit: maximum number of records, or `all`.",
-            section=Section.RECORDS,
+        _of_records(
+            "Record limit",
+            "Record limit: maximum number of records, or `all`.",
             help="For requests without a question.",
             low=1,
             high=MAX_RECORD_LIMIT,
@@ -84,52 +84,50 @@ class ContextConfig:
     ] = 20
     recency_weight: Annotated[
         Decimal,
-        Setting(
-            label="Recency weight",
-            about="Weight of the age in the score, 0 to 10 with three decimals.",
-            section=Section.RECORDS,
+        _of_records(
+            "Recency weight",
+            "Weight of the age in the score, 0 to 10 with three decimals.",
             high=MAX_WEIGHT,
             stages=(SCORED_STAGE, SEARCH_STAGE),
         ),
     ] = Decimal("0.7")
     frequency_weight: Annotated[
         Decimal,
-        Setting(
-            label="Frequency weight",
-            about="Weight of the view count in the score, 0 to 10 with three decimals.",
-            section=Section.RECORDS,
+        _of_records(
+            "Frequency weight",
+            "Weight of the view count in the score, 0 to 10 with three decimals.",
             high=MAX_WEIGHT,
             stages=(SCORED_STAGE, SEARCH_STAGE),
         ),
     ] = Decimal("0.3")
     system_tokens: Annotated[
-        int, _of_budget(label="System tokens", about="Tokens of the system prompt.", request_name="")
+        int, _of_budget("System tokens", "Tokens of the system prompt.", request_name="")
     ] = 800
     context_tokens: Annotated[
         int,
         _of_budget(
-            label="Context tokens",
-            about="Maximum tokens of the context: the space and its records.",
+            "Context tokens",
+            "Maximum tokens of the context: the space and its records.",
             stages=(HEADER_STAGE, SCORED_STAGE, SEARCH_STAGE),
             is_basic=True,
         ),
     ] = 2000
     history_tokens: Annotated[
-        int, _of_budget(label="History tokens", about="Tokens of the conversation so far.", request_name="")
+        int, _of_budget("History tokens", "Tokens of the conversation so far.", request_name="")
     ] = 1000
     response_tokens: Annotated[
         int,
         _of_budget(
-            label="Response tokens (minimum)",
-            about="Tokens reserved for the response, at least 1,000.",
+            "Response tokens (minimum)",
+            "Tokens reserved for the response, at least 1,000.",
             low=MIN_RESPONSE_TOKENS,
         ),
     ] = MIN_RESPONSE_TOKENS
     total_tokens: Annotated[
         int | None,
         _of_budget(
-            label="Total tokens",
-            about="Tokens of the whole prompt with its response; null for the sum of the parts.",
+            "Total tokens",
+            "Tokens of the whole prompt with its response; null for the sum of the parts.",
             low=MIN_RESPONSE_TOKENS,
             high=MAX_TOTAL_TOKENS,
             blank="the sum of the four",
@@ -139,8 +137,8 @@ class ContextConfig:
     stage3_context_tokens: Annotated[
         int,
         _of_budget(
-            label="Context tokens in stage 3",
-            about="Maximum tokens of the context in stage 3.",
+            "Context tokens in stage 3",
+            "Maximum tokens of the context in stage 3.",
             stages=(LAST_RECORDS_STAGE,),
             request_name="context_tokens",
             example=1500,
@@ -149,24 +147,24 @@ class ContextConfig:
     semantic_weight: Annotated[
         Decimal,
         _weight_of_question(
-            label="Meaning weight",
-            about="Weight of similar meaning in the score, 0 to 10.",
+            "Meaning weight",
+            "Weight of similar meaning in the score, 0 to 10.",
             help="Similarity to the question.",
         ),
     ] = Decimal(9)
     lexical_weight: Annotated[
         Decimal,
         _weight_of_question(
-            label="Words weight",
-            about="Weight of matching words in the score, 0 to 10.",
+            "Words weight",
+            "Weight of matching words in the score, 0 to 10.",
             help="Words it shares with the question.",
         ),
     ] = Decimal(4)
     neighbour_share: Annotated[
         Decimal,
         _weight_of_question(
-            label="Neighbours",
-            about="How much the messages around a record in its thread count, 0 to 1.",
+            "Neighbours",
+            "How much the messages around a record in its thread count, 0 to 1.",
             help="How much the messages around a record count.",
             high=1,
         ),
@@ -174,8 +172,8 @@ class ContextConfig:
     date_weight: Annotated[
         Decimal,
         _weight_of_question(
-            label="Date weight",
-            about="Weight of records from the days that the question names, 0 to 10.",
+            "Date weight",
+            "Weight of records from the days that the question names, 0 to 10.",
             help="For records from the days that the question names.",
             example="3",
         ),
@@ -183,8 +181,8 @@ class ContextConfig:
     who_weight: Annotated[
         Decimal,
         _weight_of_question(
-            label="Person weight",
-            about="Weight of records by the one person that the question names, 0 to 10.",
+            "Person weight",
+            "Weight of records by the one person that the question names, 0 to 10.",
             help="For records by the one person that the question names.",
             example="1.2",
         ),
@@ -192,8 +190,8 @@ class ContextConfig:
     question_window_days: Annotated[
         int | None,
         _of_question(
-            label="Date window for questions (days)",
-            about="Date window for questions in days (stage 5), or `all`.",
+            "Date window for questions (days)",
+            "Date window for questions in days (stage 5), or `all`.",
             high=MAX_WINDOW_DAYS,
             request_name="window_days",
             is_basic=True,
@@ -202,8 +200,8 @@ class ContextConfig:
     question_max_records: Annotated[
         int | None,
         _of_question(
-            label="Record limit for questions",
-            about="Record limit for questions (stage 5), or `all`.",
+            "Record limit for questions",
+            "Record limit for questions (stage 5), or `all`.",
             high=MAX_RECORD_LIMIT,
             request_name="max_records",
             is_basic=True,
@@ -212,8 +210,8 @@ class ContextConfig:
     question_notes_chars: Annotated[
         int | None,
         _of_question(
-            label="Notes limit (characters)",
-            about="Maximum characters of notes per record for questions (stage 5), or `all`.",
+            "Notes limit (characters)",
+            "Maximum characters of notes per record for questions (stage 5), or `all`.",
             high=MAX_NOTES_CHARS,
             request_name="notes_chars",
             request_about="Maximum characters of notes per record in stage 5, or `all`.",
@@ -222,8 +220,8 @@ class ContextConfig:
     question_record_tokens: Annotated[
         int | None,
         _of_question(
-            label="Record size (tokens)",
-            about="Tokens of a record for questions (stage 5). Longer records are shown as their best "
+            "Record size (tokens)",
+            "Tokens of a record for questions (stage 5). Longer records are shown as their best "
             "passages, and larger if all fit. `all` allows a quarter of the context.",
             help="Longer records are cut to their best passages.",
             low=MIN_RECORD_TOKENS,
@@ -237,8 +235,8 @@ class ContextConfig:
     budget_mode: Annotated[
         BudgetMode,
         _of_question(
-            label="Budget",
-            about="`fixed` fills the budget of a question; `adaptive` stops at the first record that is not "
+            "Budget",
+            "`fixed` fills the budget of a question; `adaptive` stops at the first record that is not "
             "worth its tokens.",
             help="Adaptive sends only records that are worth their tokens.",
             choices={FIXED: "Fixed", ADAPTIVE: "Adaptive"},
@@ -249,8 +247,8 @@ class ContextConfig:
     adaptive_strictness: Annotated[
         Decimal,
         _of_question(
-            label="Strictness",
-            about="Raises the share of the best record's relevance that a record needs in an adaptive "
+            "Strictness",
+            "Raises the share of the best record's relevance that a record needs in an adaptive "
             "budget, or lowers it: -0.5 to 0.5, 0 as calibrated.",
             help="For adaptive budgets. Higher values keep fewer records, lower values more. "
             "The default is 0.",
@@ -259,16 +257,14 @@ class ContextConfig:
             example="0.1",
         ),
     ] = Decimal(0)
-    encoding: Annotated[
-        str,
-        Setting(label="Encoding", about="Tokenizer, such as `cl100k_base`.", section=Section.TEXT, high=64),
-    ] = "cl100k_base"
+    encoding: Annotated[str, _of_text("Encoding", "Tokenizer, such as `cl100k_base`.", high=64)] = (
+        "cl100k_base"
+    )
     record_order: Annotated[
         RecordOrder,
-        Setting(
-            label="Record order",
-            about="Order in the text: `score`, or `stable` (oldest first).",
-            section=Section.TEXT,
+        _of_text(
+            "Record order",
+            "Order in the text: `score`, or `stable` (oldest first).",
             choices={"score": "By score", "stable": "Stable: oldest first"},
             stages=(LAST_RECORDS_STAGE, SCORED_STAGE, SEARCH_STAGE),
         ),
@@ -349,7 +345,7 @@ REQUESTED: Mapping[str, Setting] = {
     for setting in SETTINGS.values()
     if setting.request_name
 }
-"""What a request may override, by its name there. Of several settings it is the one of that name."""
+"""The settings that a request may override, by the name there. Several settings may share one."""
 
 
 def setting_of_request(name: str, stage: int) -> Setting | None:
