@@ -3,7 +3,7 @@
 import json
 import math
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -171,25 +171,35 @@ def read_value(body: bytes) -> Any:
         return value
     # Python's parser accepts the cases that RFC 8259 leaves open, so that the invalid field can be named.
     try:
-        for path, fault in find_unstorable(json.loads(body)):
-            raise InvalidInput.of(".".join(path)[:NAME_MAX] or "body", fault)
+        found = find_unstorable(json.loads(body))
     except (ValueError, RecursionError):
         raise malformed from None
-    raise malformed
+    if found is None:
+        raise malformed
+    path, fault = found
+    raise InvalidInput.of(".".join(path)[:NAME_MAX] or "body", fault)
 
 
-def find_unstorable(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the places of lone surrogates, NaN and infinities. Raises: RecursionError."""
+def find_unstorable(value: object) -> tuple[tuple[str, ...], str] | None:
+    """Return the place of a lone surrogate, a NaN or an infinity, and what is wrong with it.
+
+    Raises:
+        RecursionError: the value is nested too deep.
+    """
+    children: Iterable[tuple[object, object]] = ()
     match value:
         case str() if has_surrogate(value):
-            yield path, "contains a lone surrogate, which is not a character"
+            return (), "contains a lone surrogate, which is not a character"
         case float() if not math.isfinite(value):
-            yield path, "must be a finite number"
+            return (), "must be a finite number"
+        case dict() if any(map(has_surrogate, value)):
+            return (), "has a field whose name contains a lone surrogate"
         case dict():
-            if any(map(has_surrogate, value)):
-                yield path, "has a field whose name contains a lone surrogate"
-            for name, inner in value.items():
-                yield from find_unstorable(inner, (*path, name))
+            children = value.items()
         case list():
-            for index, inner in enumerate(value):
-                yield from find_unstorable(inner, (*path, str(index)))
+            children = enumerate(value)
+    for name, inner in children:
+        if found := find_unstorable(inner):
+            path, fault = found
+            return (str(name), *path), fault
+    return None
