@@ -11,7 +11,7 @@ class ContextoptConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
 
         from contextopt.assemblies.purge import erase_space_from_agents, register_eraser
-        from contextopt.gateway.purge import erase_from_requests, erase_space_from_requests
+        from contextopt.gateway.policies import erase_from_requests, erase_space_from_requests
         from contextopt.people.logins import note_log_in
         from contextopt.search import registry
         from contextopt.spaces.records import SEARCHABLE
