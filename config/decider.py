@@ -11,7 +11,7 @@ django.setup()
 from config.embedded.pulses import start_pulse, start_pulse_without_thread  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
 from contextopt.children import end_with_parent  # noqa: E402
-from contextopt.gateway.decisions import load_shared  # noqa: E402
+from contextopt.gateway.deciders import load_shared  # noqa: E402
 
 load_shared()
 keep_imported()

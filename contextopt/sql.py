@@ -1,11 +1,16 @@
-"""Rows of SQL statements, and what Django lacks: COPY, arrays of ids, snapshots, planner control, files."""
+"""Rows of SQL statements, and what Django lacks: COPY, arrays of ids, snapshots, planner control, files.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+Event loops do their database work in threads, so that they never wait for it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.migrations import RunSQL
 from psycopg import Copy
@@ -13,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 # Django raises these when the database does not answer, or stops answering.
 DATABASE_UNREACHABLE = (OperationalError, InterfaceError)
+RETRY_SECONDS = 1.0
 
 
 def own_conninfo() -> str:
@@ -120,3 +126,26 @@ def load_sql(path: str) -> RunSQL:
     The path is relative to the root of the tree. Undoing the migration leaves the file's definitions.
     """
     return RunSQL((settings.BASE_DIR / path).read_text(), RunSQL.noop)
+
+
+async def in_thread[**P, R](pool: Executor, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run the work in a thread of the pool, and give its connection back afterwards."""
+
+    def run() -> R:
+        try:
+            return work(*args, **kwargs)
+        finally:
+            close_old_connections()
+
+    return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+async def until_answered(work: Callable[[], Awaitable[object]]) -> BaseException | None:
+    """Do the work, and repeat it while the database cannot be reached. Return any other error, or None."""
+    while True:
+        task = asyncio.ensure_future(work())
+        await asyncio.wait([task])
+        error = task.exception()
+        if not isinstance(error, DATABASE_UNREACHABLE):
+            return error
+        await asyncio.sleep(RETRY_SECONDS)

@@ -19,12 +19,11 @@ from contextopt.assemblies.candidates import ConfiguredSpace, load_space
 from contextopt.errors import NotFound, TooManyAttempts, TooManyRequests
 from contextopt.gateway.models import GatewayPolicy, Reason
 from contextopt.gateway.policies import read_policy
-from contextopt.gateway.threads import in_thread
 from contextopt.people.keys import KEY_MAX, count_request, load_key
 from contextopt.people.logins import count_wrong_key_from
 from contextopt.people.models import ApiKey, Scope, Way, hash_key
 from contextopt.spaces.models import Space
-from contextopt.sql import DATABASE_UNREACHABLE
+from contextopt.sql import DATABASE_UNREACHABLE, in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +113,10 @@ class Gate:
         now = time.monotonic()
         if known is not None and now - known.checked_at < FRESH_SECONDS:
             return known.admission
-        check = self._checks.get(asked) or self._start_check(asked)
+        check = self._checks.get(asked)
+        if check is None:
+            check = self._checks[asked] = asyncio.create_task(self._check(asked))
+            check.add_done_callback(partial(self._end_check, asked))
         has_grace = known is not None and now - known.checked_at < GRACE_SECONDS
         await asyncio.wait([check], timeout=PATIENCE_SECONDS if has_grace else None)
         if check.done() and check.exception() is None:
@@ -127,12 +129,6 @@ class Gate:
     def _remembered(self, secret_hash: str, slug: str) -> _Remembered | None:
         known = self._known.get((secret_hash, slug)) or self._known.get((secret_hash, UNKNOWN))
         return known if known is not None and known.slug == slug else None
-
-    def _start_check(self, asked: tuple[str, str]) -> asyncio.Task[Admission | None]:
-        check = asyncio.create_task(self._check(asked))
-        self._checks[asked] = check
-        check.add_done_callback(partial(self._end_check, asked))
-        return check
 
     def _end_check(self, asked: tuple[str, str], check: asyncio.Task[Admission | None]) -> None:
         del self._checks[asked]

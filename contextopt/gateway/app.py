@@ -1,176 +1,36 @@
 """The gateway as an ASGI application. Prompts pass through it to their models, and answers back."""
 
 import asyncio
-import json
+import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
-from io import BytesIO
 from urllib.parse import unquote
 
-import httpx2
-import structlog
-from django.core.handlers.asgi import ASGIRequest
+from django.conf import settings
+from django.utils import timezone
 
-from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
-from contextopt.gateway.admission import Gate, Refused
+from contextopt.asgitypes import BodyTooSlow, Receive, Scope, Send
+from contextopt.gateway.admission import Admission, Gate, Refused
+from contextopt.gateway.answers import AnswerCopy
 from contextopt.gateway.deciders import Deciders
-from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.models import Outcome, Protocol, Reason
-from contextopt.gateway.preparation import Preparation
-from contextopt.gateway.promptlog import Log
+from contextopt.gateway.preparation import Arrival, Preparation, Prepared
+from contextopt.gateway.promptlog import Log, RequestJob
 from contextopt.gateway.relay import (
+    Call,
+    ClientGoneError,
     Headers,
     LoopError,
     NoUpstreamError,
-    Relay,
+    Passage,
+    Relayed,
     forwarded_headers,
-    returned_headers,
+    open_connections,
     upstream_url,
 )
-from contextopt.gateway.requests import RequestJob
-from contextopt.people.addresses import client_address
 from contextopt.telemetry.spans import begin_exchange
 
-READ_MAX_BYTES = 32 * 2**20
-MESSAGES_PATH = "/v1/messages"
-PROTOCOLS = {
-    "/v1/chat/completions": Protocol.CHAT,
-    "/v1/responses": Protocol.RESPONSES,
-    MESSAGES_PATH: Protocol.MESSAGES,
-}
 HEALTH_PATH = "/healthz"
 TURN_SECONDS = 1.0
-
-log = structlog.get_logger(__name__)
-
-
-class ClientGoneError(Exception):
-    """The client left before its request was complete."""
-
-
-@dataclass
-class Call:
-    """A request as it arrived, and the connection to its client."""
-
-    scope: Scope
-    receive: Receive
-    send: Send
-    headers: dict[bytes, bytes] = field(init=False)
-    path: str = field(init=False)
-    plain_path: str = field(init=False)
-    # Set once the whole request was received. Only then can a disconnect be noticed.
-    is_received: asyncio.Event = field(default_factory=asyncio.Event)
-    _parts: list[bytes] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.receive = with_deadline(self.receive)
-        self.headers = {name.lower(): value for name, value in self.scope["headers"]}
-        raw = self.scope.get("raw_path") or self.scope["path"].encode()
-        self.path = raw.decode("latin-1").partition("?")[0]
-        self.plain_path = _plain_path(self.path)
-
-    def header(self, name: str) -> str:
-        return self.headers.get(name.encode(), b"").decode("latin-1").strip()
-
-    @property
-    def protocol(self) -> Protocol | None:
-        """The protocol of a prompt, or None for every other request."""
-        return PROTOCOLS.get(self.plain_path) if self.scope["method"] == "POST" else None
-
-    @property
-    def is_anthropic(self) -> bool:
-        if self.plain_path in PROTOCOLS:
-            return self.plain_path == MESSAGES_PATH
-        return self.plain_path.startswith(f"{MESSAGES_PATH}/") or b"anthropic-version" in self.headers
-
-    @property
-    def is_served(self) -> bool:
-        """Whether the path is below /v1/, and stays there if the upstream resolves dot segments."""
-        parts = unquote(self.path).split("/")
-        return self.path.startswith("/v1/") and not {".", ".."}.intersection(parts)
-
-    @property
-    def trace(self) -> dict[str, str]:
-        """The caller's trace headers, which are also forwarded unchanged."""
-        return {name: self.header(name) for name in ("traceparent", "tracestate") if self.header(name)}
-
-    @property
-    def has_body(self) -> bool:
-        return b"transfer-encoding" in self.headers or self.header("content-length") not in {"", "0"}
-
-    def address(self) -> str:
-        return client_address(ASGIRequest(self.scope, BytesIO()))
-
-    async def read(self) -> bytes | None:
-        """Return the body, or None if it is too long. It can then still be streamed."""
-        if int(self.header("content-length") or 0) > READ_MAX_BYTES:
-            return None
-        size = 0
-        async for part in self._receive_parts():
-            self._parts.append(part)
-            size += len(part)
-            if size > READ_MAX_BYTES:
-                return None
-        return b"".join(self._parts)
-
-    async def stream(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives, beginning with the parts already read."""
-        for part in self._parts:
-            yield part
-        self._parts = []
-        async for part in self._receive_parts():
-            yield part
-
-    async def _receive_parts(self) -> AsyncIterator[bytes]:
-        while not self.is_received.is_set():
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGoneError
-            if not message.get("more_body", False):
-                self.is_received.set()
-            if message.get("body"):
-                yield message["body"]
-
-    async def wait_for_departure(self) -> None:
-        """Return once the client has disconnected."""
-        if self.has_body:
-            await self.is_received.wait()
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
-
-    async def start(self, status: int, headers: Headers) -> None:
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def answer(self, status: int, value: object, headers: Headers | None = None) -> None:
-        """Send a complete answer in JSON."""
-        body = json.dumps(value).encode()
-        length = (b"content-length", str(len(body)).encode())
-        await self.start(status, [(b"content-type", b"application/json"), length, *(headers or [])])
-        await self.send({"type": "http.response.body", "body": body})
-
-    async def refuse(
-        self, status: int, kind: str, message: str, headers: Headers | None = None, *, can_retry: bool = False
-    ) -> None:
-        """Send an error in the form of the request's protocol.
-
-        The providers' clients repeat most requests that fail, by status and for minutes, unless the answer
-        says whether that can help.
-        """
-        error: dict[str, object] = {"type": kind, "message": message}
-        if not self.is_anthropic:
-            error = {**error, "param": None, "code": kind}
-        value = {"type": "error", "error": error} if self.is_anthropic else {"error": error}
-        advice = (b"x-should-retry", b"true" if can_retry else b"false")
-        await self.answer(status, value, [*(headers or []), advice])
-
-    async def refuse_cut(self) -> None:
-        """Answer a client that has gone, or sent chunks that are none: else the server sends a 500."""
-        await self.refuse(400, "invalid_request_error", "The body ended too early.")
-
-    async def refuse_slow(self) -> None:
-        await self.refuse(408, "timeout_error", BODY_TOO_SLOW, [(b"connection", b"close")])
-
-
 ERROR_KINDS = {
     "unauthenticated": "authentication_error",
     "forbidden": "permission_error",
@@ -189,7 +49,7 @@ class Gateway:
     def __init__(self, decider: str, turn: Callable[[], None]) -> None:
         self._turn = turn
         self._gate = Gate()
-        self._relay = Relay()
+        self._client = open_connections()
         self._log = Log()
         self._deciders = Deciders(decider)
         self._preparation = Preparation(self._deciders)
@@ -206,11 +66,12 @@ class Gateway:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._log.start()
-                await self._preparation.start()
+                if settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL:
+                    await self._preparation.start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self._log.close()
-                await self._relay.close()
+                await self._client.aclose()
                 self._deciders.close()
                 turning.cancel()
                 await send({"type": "lifespan.shutdown.complete"})
@@ -225,7 +86,8 @@ class Gateway:
         if call.path == HEALTH_PATH:
             await call.answer(200, {"status": "ok"})
             return
-        if not call.is_served:
+        # The path has to stay below /v1/ if the upstream resolves dot segments.
+        if not call.path.startswith("/v1/") or {".", ".."}.intersection(unquote(call.path).split("/")):
             await call.refuse(404, "not_found_error", "The gateway serves paths that begin with /v1/.")
             return
         try:
@@ -243,111 +105,40 @@ class Gateway:
             await call.refuse(502, "api_error", str(error))
         else:
             if call.protocol is None:
-                await self._pass(call, url, headers, call.stream() if call.has_body else b"", None)
+                await Passage(call, url, headers, call.stream() if call.has_body else b"").relay(self._client)
             else:
-                await self._pass_prompt(call, url, headers, Exchange(admission, call.protocol))
+                await self._pass_prompt(call, url, headers, admission, call.protocol)
 
-    async def _pass_prompt(self, call: Call, url: str, headers: Headers, exchange: Exchange) -> None:
-        exchange.url, exchange.opened = url, begin_exchange(call.trace)
+    async def _pass_prompt(
+        self, call: Call, url: str, headers: Headers, admission: Admission, protocol: Protocol
+    ) -> None:
+        created_at = timezone.now()
+        # The caller's trace headers, which are also forwarded unchanged.
+        traces = {name: call.header(name) for name in ("traceparent", "tracestate")}
+        opened = begin_exchange({name: value for name, value in traces.items() if value})
         try:
             body = await call.read()
-        except ClientGoneError:
-            await call.refuse_cut()
+        except (ClientGoneError, BodyTooSlow) as error:
+            await call.refuse_body(error)
             return
-        except BodyTooSlow:
-            await call.refuse_slow()
-            return
-        exchange.arrive(len(body) if body is not None else int(call.header("content-length") or 0))
+        size = len(body) if body is not None else int(call.header("content-length") or 0)
+        arrival = Arrival(admission, protocol, url, size, created_at, opened)
         sent: bytes | AsyncIterator[bytes]
         if body is None:
-            exchange.reason, sent = Reason.TOO_LARGE, call.stream()
+            sent, prepared = call.stream(), Prepared(reason=Reason.TOO_LARGE)
         elif call.header("content-encoding").lower() not in {"", "identity"}:
-            exchange.reason, sent = Reason.COMPRESSED, body
+            sent, prepared = body, Prepared(reason=Reason.COMPRESSED)
         else:
-            sent = await self._preparation.prepare(exchange, body, call.header("x-contextopt-conversation"))
-        exchange.added_ms = exchange.elapsed_ms()
+            given = call.header("x-contextopt-conversation")
+            sent, prepared = await self._preparation.prepare(arrival, body, given)
+        added_ms = arrival.ms_until(time.perf_counter())
+        answer, outcome = AnswerCopy(), None
         try:
-            await self._pass(call, url, headers, sent, exchange)
+            passage = Passage(call, url, headers, sent, prepared.headers, answer)
+            outcome = await passage.relay(self._client)
         finally:
-            exchange.total_ms = exchange.elapsed_ms()
-            self._log.put(RequestJob(exchange, self._deciders))
-
-    async def _pass(
-        self,
-        call: Call,
-        url: str,
-        headers: Headers,
-        body: bytes | AsyncIterator[bytes],
-        exchange: Exchange | None,
-    ) -> None:
-        """Forward a request, and return its answer, until one side disconnects."""
-        sending = asyncio.create_task(self._send_on(call, url, headers, body, exchange))
-        departure = asyncio.create_task(call.wait_for_departure())
-        await asyncio.wait([sending, departure], return_when=asyncio.FIRST_COMPLETED)
-        if not sending.done():
-            sending.cancel()
-            await asyncio.wait([sending])
-            if exchange is not None:
-                exchange.outcome = Outcome.ABANDONED
-            return
-        departure.cancel()
-        sending.result()
-
-    async def _send_on(
-        self,
-        call: Call,
-        url: str,
-        headers: Headers,
-        body: bytes | AsyncIterator[bytes],
-        exchange: Exchange | None,
-    ) -> None:
-        try:
-            response = await self._relay.send(call.scope["method"], url, headers, body)
-        except (httpx2.TransportError, httpx2.InvalidURL) as error:
-            message = f"The upstream cannot be reached ({type(error).__name__})."
-            await call.refuse(502, "api_error", message, _status_headers(exchange), can_retry=True)
-            return
-        except (ClientGoneError, BodyTooSlow) as error:
-            if exchange is not None:
-                exchange.outcome = Outcome.ABANDONED
-            await (call.refuse_slow() if isinstance(error, BodyTooSlow) else call.refuse_cut())
-            return
-        try:
-            await self._answer(call, response, exchange)
-        finally:
-            await response.aclose()
-
-    async def _answer(self, call: Call, response: httpx2.Response, exchange: Exchange | None) -> None:
-        if exchange is not None:
-            exchange.begin_answer(response.status_code, response.headers)
-        headers = [*returned_headers(response.headers.raw), *_status_headers(exchange)]
-        if response.headers.get("content-type", "").startswith("text/event-stream"):
-            # A proxy in front, such as nginx, would keep the pieces until the answer is whole.
-            headers.append((b"x-accel-buffering", b"no"))
-        await call.start(response.status_code, headers)
-        try:
-            async for chunk in response.aiter_raw():
-                if exchange is not None:
-                    exchange.add(chunk)
-                await call.send({"type": "http.response.body", "body": chunk, "more_body": True})
-        except httpx2.TransportError:
-            # The server closes the connection after an incomplete answer, so the client sees a failure too.
-            return
-        if exchange is not None:
-            exchange.outcome = Outcome.ANSWERED
-        await call.send({"type": "http.response.body", "body": b""})
-
-
-def _plain_path(path: str) -> str:
-    """Return the path in its usual spelling, to recognise it. The original one is forwarded."""
-    return "/" + "/".join(filter(None, unquote(path).split("/")))
-
-
-def _status_headers(exchange: Exchange | None) -> Headers:
-    """Return the headers that tell the client what was done."""
-    if exchange is None:
-        return []
-    headers = [(b"x-contextopt-status", exchange.status.encode())]
-    if exchange.assembly_id is not None:
-        headers.append((b"x-contextopt-assembly", str(exchange.assembly_id).encode()))
-    return headers
+            # Without an outcome, it failed here.
+            outcome = outcome or (Outcome.BROKEN if answer.status_code else Outcome.UNREACHABLE)
+            first = None if answer.first_byte_at is None else arrival.ms_until(answer.first_byte_at)
+            relayed = Relayed(outcome, answer, added_ms, first, arrival.ms_until(time.perf_counter()))
+            self._log.put(RequestJob(arrival, prepared, relayed, self._deciders))

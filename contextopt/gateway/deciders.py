@@ -1,29 +1,209 @@
 """Processes that decide on contexts, so that the event loop, which forwards chunks, never waits for them.
 
 A thread would share the interpreter with the loop. A process keeps its decisions in memory until it is told
-to log them.
+to log them. This module has first their work, then the processes.
 """
 
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from importlib import import_module
 from multiprocessing import get_context
 
 import structlog
 from django.db import OperationalError, close_old_connections
 
+from contextopt.assemblies.assemble import DecidedContext, decide_space
+from contextopt.assemblies.inputs import IN_SIGHT_MAX, AssemblyIn
+from contextopt.assemblies.models import Assembly
+from contextopt.assemblies.placement.modelcatalog import list_price
+from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
+from contextopt.engine.settings import MAX_PART_TOKENS, MAX_TOTAL_TOKENS, ContextConfig
+from contextopt.engine.validation import BudgetExceeded
+from contextopt.gateway.admission import Admission
+from contextopt.gateway.insertion import BlockPlace, Composed, Plan, held_cut, place_of, settled
+from contextopt.gateway.models import Keep, Reason
+from contextopt.gateway.prompts import Prompt, Sizes, count_tokens, cut_history, dropped_items
+from contextopt.inputs import QUERY_MAX, make_storable
+from contextopt.limits import MODEL_MAX
+from contextopt.locks import unless_deleted
+from contextopt.search.embedders import configured_embedder, get_embedder
+from contextopt.search.embedders.values import WORDLLAMA
+from contextopt.search.hybrid import prepare_query
 from contextopt.sql import DATABASE_UNREACHABLE
+from contextopt.telemetry.spans import Parent, inside
 
 # The second works while the first waits for the database.
 DECIDERS = 2
+# They are logged immediately, unless the database is slow.
+COMPOSED_MAX = 200
 
 type Make = Callable[[], ProcessPoolExecutor]
 
 log = structlog.get_logger(__name__)
+
+_composed: "OrderedDict[int, tuple[Admission, DecidedContext]]" = OrderedDict()
+"""The contexts that went into prompts and are not logged yet, by the ids drawn for them."""
+
+
+@dataclass(frozen=True)
+class PromptTask:
+    """A prompt that may get a context: whose it is, its conversation so far with its latest cut, and the id
+    drawn for it.
+    """
+
+    admission: Admission
+    prompt: Prompt
+    name: str
+    plan: Plan | None
+    cut: BlockPlace | None
+    drawn_id: int | None
+
+    @cached_property
+    def cut_turn(self) -> int:
+        """The turn that the history begins with, 0 unless the space sets a limit."""
+        limit = self.admission.policy.history_tokens
+        if limit is None:
+            return 0
+        return cut_history(self.prompt, limit, count_tokens, held=held_cut(self.prompt, self.cut))
+
+    def decide(self) -> DecidedContext:
+        """Decide on the context of the last user text.
+
+        Raises:
+            NotFound: the space was deleted.
+            BudgetExceeded: the space's total leaves no room.
+        """
+        space, prompt, plan = self.admission.space, self.prompt, self.plan
+        assert space is not None
+        sizes = Sizes.of(prompt, self.cut_turn)
+        placement = TAIL if prompt.continues else self.admission.policy.placement
+        # The conversation's blocks that will stand in the prompt.
+        in_sight: list[int] = []
+        if placement in {APPEND, AUTO} and plan is not None and plan.carries_on:
+            in_sight = list(plan.standing(prompt, dropped_items(prompt, self.cut_turn)))[:IN_SIGHT_MAX]
+        request = AssemblyIn(
+            space=space.slug,
+            query=make_storable(prompt.turns[-1].text)[:QUERY_MAX],
+            model=make_storable(prompt.model)[:MODEL_MAX],
+            conversation=f"gateway:{self.name}",
+            placement=placement,
+            in_sight=in_sight,
+            system_tokens=min(sizes.system, MAX_PART_TOKENS),
+            history_tokens=min(sizes.history, MAX_PART_TOKENS),
+            total_tokens=_total_tokens(space.settings, sizes),
+        )
+        return decide_space(team_id=self.admission.key.team_id, request=request, actor=self.admission.actor)
+
+    def plan_of(self, decision: DecidedContext) -> Plan:
+        """Return the plan that a decision makes for the conversation."""
+        placed = decision.result.placed
+        assert self.drawn_id is not None
+        kept = {block.id: self.plan.blocks[block.id] for block in placed.kept} if self.plan else {}
+        place = place_of(self.prompt)
+        return Plan(
+            place=place,
+            placement=placed.placement,
+            assembly_id=self.drawn_id,
+            blocks={**kept, self.drawn_id: place},
+            tokens=decision.result.stats.tokens_used,
+            carries_on=placed.carries_on,
+        )
+
+
+def _total_tokens(settings: ContextConfig, sizes: Sizes) -> int | None:
+    """Return a total that fits the actual prompt; None if the settings fit it or have their own total."""
+    system, history = settings.system_tokens, settings.history_tokens
+    is_within = sizes.system <= system and sizes.history <= history
+    if settings.total_tokens is not None or is_within:
+        return None
+    own = settings.response_tokens + settings.context_tokens * (1 + CARRIED_TIMES)
+    return min(max(system, sizes.system) + max(history, sizes.history) + own, MAX_TOTAL_TOKENS)
+
+
+def compose(task: PromptTask, deadline: float) -> Composed:
+    """Decide on a new context for a new question, and on where the history begins.
+
+    Nobody waits for the result after the deadline, a time of the monotonic clock.
+    """
+    began = time.monotonic()
+    if began > deadline:
+        return Composed(reason=Reason.TIMEOUT)
+    composed, decision = settled(task.prompt, task.plan), None
+    if composed is None:
+        try:
+            decision = task.decide()
+            text = decision.result.text if _has_records(decision) else ""
+            composed = Composed(task.plan_of(decision), text, is_new=True)
+        except BudgetExceeded:
+            composed = Composed(reason=Reason.OVER_BUDGET)
+    ended = time.monotonic()
+    if ended > deadline:
+        return Composed(reason=Reason.TIMEOUT, seconds=ended - began)
+    if decision is not None and composed.plan is not None:
+        _composed[composed.plan.assembly_id] = task.admission, decision
+        while len(_composed) > COMPOSED_MAX:
+            _composed.popitem(last=False)
+    return replace(composed, cut_turn=task.cut_turn, seconds=ended - began)
+
+
+def log_composed(drawn_id: int, parent: Parent | None) -> None:
+    """Log a context of this process that went into a prompt. `parent` is the span of its request.
+
+    Raises:
+        KeyError: this process does not have it. It was lost when the process that decided it died.
+    """
+    admission, decision = _composed[drawn_id]
+    with unless_deleted(), inside(parent):
+        _log_once(decision, drawn_id, admission, is_sent=True)
+    del _composed[drawn_id]
+
+
+def foresee(task: PromptTask, parent: Parent | None) -> Composed:
+    """Decide on the context that insert mode would have inserted, and log it.
+
+    A context without records has a reason too.
+    """
+    with unless_deleted(), inside(parent):
+        try:
+            decision = task.decide()
+        except BudgetExceeded:
+            return Composed(reason=Reason.OVER_BUDGET, cut_turn=task.cut_turn)
+        plan = task.plan_of(decision)
+        _log_once(decision, plan.assembly_id, task.admission, is_sent=False)
+        reason = None if _has_records(decision) else Reason.EMPTY
+        return Composed(plan, reason=reason, cut_turn=task.cut_turn)
+    return Composed()
+
+
+def _log_once(decision: DecidedContext, drawn_id: int, admission: Admission, *, is_sent: bool) -> None:
+    """Log a decision, unless an earlier try that seemed to fail has logged it."""
+    if not Assembly.objects.filter(pk=drawn_id).exists():
+        keeps_question = admission.policy.keep != Keep.SIZES
+        decision.log(drawn_id=drawn_id, keeps_question=keeps_question, is_sent=is_sent)
+
+
+def _has_records(decision: DecidedContext) -> bool:
+    return decision.result.outcome.stats.records_included > 0
+
+
+def load_shared() -> None:
+    """Load what forked processes can share: nothing that has threads or connections."""
+    count_tokens("warm")
+    list_price("gpt-4o-mini")
+    if configured_embedder() == WORDLLAMA:
+        get_embedder(WORDLLAMA)
+
+
+def warm_up() -> None:
+    """Load the rest of what contexts need, and connect to the database."""
+    prepare_query("warm")
 
 
 class DeciderError(Exception):

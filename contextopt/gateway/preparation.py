@@ -6,40 +6,48 @@ conversation has already; one that cannot be read goes on unchanged.
 
 import asyncio
 import time
+from collections.abc import Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import UUID, uuid4
 
 import structlog
 
 from contextopt.assemblies.log import draw_ids
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.deciders import DECIDERS, Decider, Deciders
-from contextopt.gateway.decisions import Composed, PromptTask, compose, log_composed, settled, warm_up
-from contextopt.gateway.exchanges import Exchange
-from contextopt.gateway.insertion import Changes, Known, change_prompt, splice
-from contextopt.gateway.models import Mode, Reason
-from contextopt.gateway.promptlog import until_answered
-from contextopt.gateway.protocols.history import cut_spans
-from contextopt.gateway.protocols.prompts import Prompt, TooLargeError, UnreadablePromptError
-from contextopt.gateway.protocols.reading import read_prompt
-from contextopt.gateway.recognition import (
+from contextopt.gateway.deciders import (
+    DECIDERS,
+    Decider,
+    Deciders,
+    PromptTask,
+    compose,
+    log_composed,
+    warm_up,
+)
+from contextopt.gateway.insertion import (
+    BlockPlace,
     BlockTexts,
+    Composed,
     Conversation,
     Conversations,
     Plan,
+    change_prompt,
     held_cut,
     load_texts,
-    mode_of,
-    name_conversation,
     place_at,
     place_of,
     recall,
+    settled,
 )
-from contextopt.gateway.relay import has_upstream
-from contextopt.gateway.threads import in_thread
-from contextopt.sql import DATABASE_UNREACHABLE
+from contextopt.gateway.models import Mode, Protocol, Reason
+from contextopt.gateway.prompts import Prompt, TooLargeError, UnreadablePromptError, cut_spans, splice
+from contextopt.gateway.protocols import read_prompt
+from contextopt.gateway.relay import Headers
+from contextopt.sql import DATABASE_UNREACHABLE, in_thread, until_answered
 from contextopt.strictjson import has_more_values
+from contextopt.telemetry.spans import OpenExchange, Parent
 
 LIMIT_SECONDS = 0.15
 # Weight of the newest context in the moving average of the time that contexts take.
@@ -54,6 +62,88 @@ IDS_DRAWN = 200
 IDS_LEAST = 50
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A prompt that has arrived as a whole: whose it is, and where it goes.
+
+    `created_at` is when its headers arrived, `started` a time of `perf_counter` after its last byte.
+    """
+
+    admission: Admission
+    protocol: Protocol
+    url: str
+    size_bytes: int
+    created_at: datetime
+    opened: OpenExchange | None = None
+    uid: UUID = field(default_factory=uuid4)
+    started: float = field(default_factory=time.perf_counter)
+
+    def ms_until(self, at: float) -> float:
+        """Return the milliseconds from its arrival until a time of `perf_counter`."""
+        return (at - self.started) * 1_000
+
+    @property
+    def parent(self) -> Parent | None:
+        """The parent span for those of its context."""
+        return self.opened.parent if self.opened else None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prompt as it goes on, with its context or the reason why it has none.
+
+    `drawn_id` is the id of the context that would have been inserted in audit mode. `put_back` are the
+    earlier blocks that went back to their places without a new context, `cut` is the user text that its
+    history begins with. `context_logged` ends once its new context is logged.
+    """
+
+    prompt: Prompt | None = None
+    conversation: Conversation | None = None
+    reason: Reason | None = None
+    plan: Plan | None = None
+    drawn_id: int | None = None
+    is_new_question: bool = False
+    put_back: tuple[str, ...] = ()
+    cut: BlockPlace | None = None
+    context_logged: asyncio.Future[bool] | None = None
+
+    @property
+    def mode(self) -> Mode:
+        return self.conversation.mode if self.conversation else Mode.AUDIT
+
+    @property
+    def is_inserted(self) -> bool:
+        return self.mode == Mode.INSERT and self.reason is None
+
+    @property
+    def status(self) -> str:
+        """The value of X-Contextopt-Status."""
+        return "inserted" if self.is_inserted else (self.reason or self.mode).value
+
+    @property
+    def headers(self) -> Headers:
+        """The headers that tell the client what was done."""
+        assembly_id = self.plan.assembly_id if self.plan else self.drawn_id
+        named = [] if assembly_id is None else [(b"x-contextopt-assembly", str(assembly_id).encode())]
+        return [(b"x-contextopt-status", self.status.encode()), *named]
+
+
+@dataclass(slots=True)
+class Known:
+    """A prompt in insert mode with its contexts so far: the plan that it goes on with, the texts of the
+    plan's blocks, and the context that `decider` composed, or else the reason why there is none.
+    """
+
+    admission: Admission
+    prompt: Prompt
+    conversation: Conversation
+    plan: Plan | None
+    texts: Mapping[int, str]
+    composed: Composed | None = None
+    decider: Decider | None = None
+    reason: Reason = Reason.TIMEOUT
 
 
 @dataclass
@@ -75,8 +165,6 @@ class Preparation:
 
     async def start(self) -> None:
         """Load what contexts need and draw ids, so that the first prompt does not wait for it."""
-        if not has_upstream():
-            return
         begun = [
             asyncio.create_task(self._draw()),
             *(asyncio.wrap_future(decider.submit(warm_up)) for decider in self.deciders.all),
@@ -86,69 +174,67 @@ class Preparation:
             if not work.done() or work.exception() is not None:
                 log.warning("gateway_started_cold")
 
-    async def prepare(self, exchange: Exchange, body: bytes, conversation_name: str) -> bytes:
-        """Return the bytes to forward, and note in the exchange what was done."""
-        work = asyncio.create_task(self._prepare(exchange, body, conversation_name))
-        await asyncio.wait([work])
-        if (error := work.exception()) is None:
-            return work.result()
-        log.error("gateway_preparation_failed", exc_info=error)
-        exchange.reason, exchange.is_inserted, exchange.plan = Reason.FAILED, False, None
-        return body
+    async def prepare(self, arrival: Arrival, body: bytes, given: str) -> tuple[bytes, Prepared]:
+        """Return the bytes to forward, and what was done.
 
-    async def _prepare(self, exchange: Exchange, body: bytes, conversation_name: str) -> bytes:
+        `given` is the caller's name for the conversation, which may be empty.
+        """
         deadline = time.monotonic() + LIMIT_SECONDS
-        admission = exchange.admission
+        read = Prepared()
+        try:
+            read = await self._read(arrival, body, given)
+            if read.prompt is not None and read.conversation is not None and read.mode == Mode.INSERT:
+                return await self._insert(arrival, read.prompt, read.conversation, body, deadline)
+        except Exception:  # Whatever fails here, the prompt goes on.
+            log.exception("gateway_preparation_failed")
+            read = replace(read, reason=Reason.FAILED)
+        return body, read
+
+    async def _read(self, arrival: Arrival, body: bytes, given: str) -> Prepared:
+        """Read the prompt and find its conversation. In insert mode, nothing else is done yet."""
+        is_small = len(body) <= READ_AT_ONCE_BYTES and not has_more_values(body, READ_AT_ONCE_VALUES)
+        admission, protocol = arrival.admission, arrival.protocol
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
-                exchange.prompt = await self._read(exchange, body)
+                if is_small:
+                    prompt = read_prompt(protocol, body)
+                else:
+                    prompt = await in_thread(self._readers, read_prompt, protocol, body)
         except TimeoutError:
-            exchange.reason = Reason.TIMEOUT
-            return body
+            return Prepared(reason=Reason.TIMEOUT)
         except TooLargeError:
-            exchange.reason = Reason.TOO_LARGE
-            return body
+            return Prepared(reason=Reason.TOO_LARGE)
         except UnreadablePromptError:
-            exchange.reason = Reason.UNREADABLE
-            return body
+            return Prepared(reason=Reason.UNREADABLE)
         if admission.space is None:
-            exchange.reason = admission.reason or Reason.NO_SPACE
-        elif not exchange.prompt.turns:
-            exchange.reason = Reason.NO_QUESTION
-        else:
-            name = name_conversation(admission, conversation_name, exchange.prompt)
-            exchange.mode = mode_of(admission, name)
-            exchange.conversation = self.conversations.find(name, exchange.mode)
-            if exchange.mode == Mode.INSERT:
-                return await self._insert(exchange, exchange.prompt, exchange.conversation, body, deadline)
-            self._audit(exchange, exchange.prompt, exchange.conversation)
-        return body
+            return Prepared(prompt, reason=admission.reason or Reason.NO_SPACE)
+        if not prompt.turns:
+            return Prepared(prompt, reason=Reason.NO_QUESTION)
+        conversation = self.conversations.find(admission, given, prompt)
+        if conversation.mode == Mode.INSERT:
+            return Prepared(prompt, conversation)
+        return self._audit(prompt, conversation)
 
-    async def _read(self, exchange: Exchange, body: bytes) -> Prompt:
-        if len(body) <= READ_AT_ONCE_BYTES and not has_more_values(body, READ_AT_ONCE_VALUES):
-            return read_prompt(exchange.protocol, body)
-        return await in_thread(self._readers, read_prompt, exchange.protocol, body)
-
-    def _audit(self, exchange: Exchange, prompt: Prompt, conversation: Conversation) -> None:
+    def _audit(self, prompt: Prompt, conversation: Conversation) -> Prepared:
         """Draw an id for the context that would have been inserted, or reuse that of the same question."""
         place = place_of(prompt)
         if conversation.drawn is not None and conversation.drawn[0] == place:
-            exchange.drawn_id = conversation.drawn[1]
-        elif prompt.ends_in_tool_results:
-            exchange.reason = Reason.TOOL_RESULTS
-        else:
-            exchange.drawn_id = self._take_id()
-            if exchange.drawn_id is None:
-                exchange.reason = Reason.UNAVAILABLE
-            else:
-                exchange.is_new_question, conversation.drawn = True, (place, exchange.drawn_id)
+            return Prepared(prompt, conversation, drawn_id=conversation.drawn[1])
+        if prompt.ends_in_tool_results:
+            return Prepared(prompt, conversation, Reason.TOOL_RESULTS)
+        drawn_id = self._take_id()
+        if drawn_id is None:
+            return Prepared(prompt, conversation, Reason.UNAVAILABLE)
+        conversation.drawn = place, drawn_id
+        return Prepared(prompt, conversation, drawn_id=drawn_id, is_new_question=True)
 
     async def _insert(
-        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, body: bytes, deadline: float
-    ) -> bytes:
-        plan = conversation.plan
-        known = Known(plan, self._texts.find(plan.blocks) if plan else {})
-        work = asyncio.create_task(self._learn_contexts(exchange, prompt, conversation, known, deadline))
+        self, arrival: Arrival, prompt: Prompt, conversation: Conversation, body: bytes, deadline: float
+    ) -> tuple[bytes, Prepared]:
+        plan, admission = conversation.plan, arrival.admission
+        texts = self._texts.find(plan.blocks) if plan else {}
+        known = Known(admission, prompt, conversation, plan, texts)
+        work = asyncio.create_task(self._learn_contexts(known, deadline))
         await asyncio.wait([work], timeout=deadline - time.monotonic())
         if not work.done():
             # Work that has not started is cancelled. The rest finishes, but its context is not used.
@@ -158,48 +244,56 @@ class Preparation:
             known.reason = Reason.UNAVAILABLE if is_unreachable else Reason.FAILED
             if not is_unreachable:
                 log.error("gateway_context_failed", exc_info=error)
-        is_limited = exchange.admission.policy.history_tokens is not None
-        held = held_cut(prompt, conversation.cut) if is_limited else 0
-        changes = change_prompt(prompt, known, conversation.name, held)
-        self._note(exchange, prompt, conversation, known, changes)
-        return splice(body, changes.splices, cut_spans(prompt, changes.cut_turn))
+        composed = known.composed or Composed(reason=known.reason)
+        held = 0 if admission.policy.history_tokens is None else held_cut(prompt, conversation.cut)
+        changes = change_prompt(prompt, conversation.name, known.plan, known.texts, composed, held)
+        plan, logged = changes.plan, None
+        cut = place_at(prompt, changes.cut_turn) if changes.cut_turn else None
+        changed = splice(body, changes.splices, cut_spans(prompt, changes.cut_turn))
+        self._texts.keep(changes.texts)
+        if composed.cut_turn is not None:
+            conversation.cut = cut
+        if composed.is_new and plan is not None and known.decider is not None:
+            conversation.plan = plan
+            logging = self._log(known.decider, plan.assembly_id, arrival.parent)
+            logged = conversation.logged = asyncio.create_task(logging)
+        put_back = () if plan else tuple(changes.texts.values())
+        return changed, Prepared(
+            prompt, conversation, changes.reason, plan, put_back=put_back, cut=cut, context_logged=logged
+        )
 
-    async def _learn_contexts(
-        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, known: Known, deadline: float
-    ) -> None:
+    async def _learn_contexts(self, known: Known, deadline: float) -> None:
         """Find the blocks of the prompt's conversation, and have a context decided for a new question."""
-        admission = exchange.admission
         is_in_time = self._is_in_time(deadline)
         self._composing += is_in_time
         try:
             pool = self._pool if is_in_time else self._late
-            known.plan = await _recall(pool, admission, prompt, conversation)
-            if admission.policy.history_tokens is None:
-                known.composed = settled(prompt, known.plan)
-            work = [self._read_texts(pool, admission, prompt, known)]
+            known.plan = await _recall(pool, known)
+            if known.admission.policy.history_tokens is None:
+                known.composed = settled(known.prompt, known.plan)
+            work = [self._read_texts(pool, known)]
             if known.composed is None and is_in_time:
-                work.append(self._compose(admission, prompt, conversation, known, deadline))
+                work.append(self._compose(known, deadline))
             for error in await asyncio.gather(*work, return_exceptions=True):
                 if error is not None:
                     raise error
         finally:
             self._composing -= is_in_time
 
-    async def _read_texts(self, pool: Executor, admission: Admission, prompt: Prompt, known: Known) -> None:
+    async def _read_texts(self, pool: Executor, known: Known) -> None:
         """Read the blocks' texts from the log: a record in them may have been purged since they were sent."""
-        ids = known.plan.standing(prompt) if known.plan else {}
+        ids = known.plan.standing(known.prompt) if known.plan else {}
         known.texts = self._texts.find(ids)
         if ids:
             with suppress(*DATABASE_UNREACHABLE):
-                known.texts = await in_thread(pool, load_texts, admission.key.team_id, ids)
+                known.texts = await in_thread(pool, load_texts, known.admission.key.team_id, ids)
 
-    async def _compose(
-        self, admission: Admission, prompt: Prompt, conversation: Conversation, known: Known, deadline: float
-    ) -> None:
+    async def _compose(self, known: Known, deadline: float) -> None:
         """Have a context decided if the question is new, and the history cut if the space sets a limit."""
-        is_new = settled(prompt, known.plan) is None
+        prompt, plan, conversation = known.prompt, known.plan, known.conversation
+        is_new = settled(prompt, plan) is None
         drawn_id = (self._take_id() or await self._draw_one()) if is_new else None
-        task = PromptTask(admission, prompt, conversation.name, known.plan, conversation.cut, drawn_id)
+        task = PromptTask(known.admission, prompt, conversation.name, plan, conversation.cut, drawn_id)
         decider = self.deciders.least_busy()
         work = decider.submit(compose, task, deadline)
         work.add_done_callback(self._learn)
@@ -220,27 +314,8 @@ class Preparation:
         if (seconds := work.result().seconds) is not None:
             self._usual_seconds += NEWEST_SHARE * (seconds - self._usual_seconds)
 
-    def _note(
-        self, exchange: Exchange, prompt: Prompt, conversation: Conversation, known: Known, changes: Changes
-    ) -> None:
-        """Note what was done, and have a new context logged."""
-        plan = changes.plan
-        exchange.plan, exchange.reason = plan, changes.reason
-        exchange.is_inserted = plan is not None and bool(changes.splices)
-        exchange.put_back = () if plan else tuple(changes.texts.values())
-        exchange.cut = place_at(prompt, changes.cut_turn) if changes.cut_turn else None
-        self._texts.keep(changes.texts)
-        composed = known.composed
-        if composed is not None and composed.cut_turn is not None:
-            conversation.cut = exchange.cut
-        if composed is not None and composed.is_new and plan is not None and known.decider is not None:
-            conversation.plan = plan
-            logged = self._log(known.decider, plan.assembly_id, exchange)
-            exchange.context_logged = conversation.logged = asyncio.create_task(logged)
-
-    async def _log(self, decider: Decider, drawn_id: int, exchange: Exchange) -> bool:
+    async def _log(self, decider: Decider, drawn_id: int, parent: Parent | None) -> bool:
         """Log a context while its answer is on its way. Return whether it was logged."""
-        parent = exchange.parent
         error = await until_answered(
             lambda: asyncio.wrap_future(decider.submit(log_composed, drawn_id, parent))
         )
@@ -269,10 +344,9 @@ class Preparation:
         return self._ids.pop(0)
 
 
-async def _recall(
-    pool: Executor, admission: Admission, prompt: Prompt, conversation: Conversation
-) -> Plan | None:
+async def _recall(pool: Executor, known: Known) -> Plan | None:
     """Return the plan that the prompt goes on with, from the log if it is not remembered."""
+    admission, prompt, conversation = known.admission, known.prompt, known.conversation
     if conversation.logged is not None and not await asyncio.shield(conversation.logged):
         # The latest context was lost, so only the log knows the conversation.
         conversation.plan, conversation.is_loaded, conversation.logged = None, False, None

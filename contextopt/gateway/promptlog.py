@@ -1,53 +1,213 @@
-"""Writes the log of prompts in the background, after their answers.
+"""Logs prompts in the background, after their answers, and reports them to OpenTelemetry.
 
 The queue is bounded. Entries that don't fit, or are refused for good, are counted and the count is stored, so
 that nothing is lost silently. The log waits until the database is back after an outage.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 
 import structlog
 from django.db import transaction
 
-from contextopt.gateway.models import GatewayGap
-from contextopt.gateway.threads import in_thread
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.endpoint import ANSWER_MAX_CHARS
+from contextopt.chat.models import MESSAGE_MAX
+from contextopt.gateway.answers import Answer
+from contextopt.gateway.deciders import Deciders, PromptTask, foresee
+from contextopt.gateway.insertion import place_at, place_of, recall
+from contextopt.gateway.models import (
+    ANSWER_ID_MAX,
+    GatewayGap,
+    GatewayRequest,
+    Keep,
+    Mode,
+    Outcome,
+    Protocol,
+    Reason,
+)
+from contextopt.gateway.preparation import Arrival, Prepared
+from contextopt.gateway.prompts import Sizes, count_tokens
+from contextopt.gateway.relay import Relayed
+from contextopt.inputs import make_storable
+from contextopt.limits import MODEL_MAX
+from contextopt.locks import hold_space, unless_deleted
 from contextopt.people.models import Team
-from contextopt.sql import DATABASE_UNREACHABLE
+from contextopt.sql import DATABASE_UNREACHABLE, in_thread, until_answered
+from contextopt.telemetry.spans import ExchangeReport, end_exchange
 
 QUEUE_MAX = 10_000
 QUEUE_MAX_BYTES = 128 * 2**20
 # One per decider, since a lane mostly waits for a decider.
 CONVERSATION_LANES = 2
-RETRY_SECONDS = 1.0
 CLOSE_SECONDS = 4.0
 
 log = structlog.get_logger(__name__)
 
 
-class Job(Protocol):
-    """A request to write. A second try must not write it twice."""
+@dataclass
+class RequestJob:
+    """Logs a request after its answer. In audit mode, its context is decided only now.
+
+    A second try writes nothing twice.
+    """
+
+    arrival: Arrival
+    prepared: Prepared
+    relayed: Relayed
+    deciders: Deciders
 
     @property
-    def team_id(self) -> int: ...
+    def team_id(self) -> int:
+        return self.arrival.admission.key.team_id
 
     @property
-    def size_bytes(self) -> int: ...
+    def size_bytes(self) -> int:
+        # The prompt's texts take about as much as its bytes.
+        texts = self.arrival.size_bytes if self.prepared.prompt is not None else 0
+        return texts + len(self.relayed.answer.head)
 
     @property
     def lane(self) -> int | None:
         """One number per conversation; None for a request outside any."""
-        ...
+        conversation = self.prepared.conversation
+        return int(conversation.name[:8], 16) if conversation else None
 
     @property
     def after(self) -> asyncio.Future[bool] | None:
-        """Work that must end first, if there is any."""
-        ...
+        """Ends once the inserted context is logged, which this row refers to."""
+        return self.prepared.context_logged
 
-    def write(self) -> None: ...
+    def write(self) -> None:
+        arrival, admission = self.arrival, self.arrival.admission
+        wants_text = admission.policy.keep == Keep.ALL
+        answer = self.relayed.answer.read(arrival.protocol, wants_text=wants_text)
+        is_audit = self.prepared.mode == Mode.AUDIT
+        if is_audit and (self.prepared.drawn_id is not None or self.prepared.reason == Reason.TOOL_RESULTS):
+            self.prepared = self._foresee()
+        row = None
+        with unless_deleted(), transaction.atomic():
+            if admission.space is not None:
+                hold_space(admission.space.id)
+            row = self._row(answer)
+            GatewayRequest.objects.bulk_create([row], ignore_conflicts=True)
+        if arrival.opened is not None and row is not None:
+            end_exchange(arrival.opened, self._report(row, answer.model))
+
+    def _foresee(self) -> Prepared:
+        """Find the context that would have been inserted. Have one decided if the question is new."""
+        prepared, admission = self.prepared, self.arrival.admission
+        if prepared.plan is not None:
+            # An earlier try has found it.
+            return prepared
+        prompt, conversation = prepared.prompt, prepared.conversation
+        assert prompt is not None
+        assert conversation is not None
+        if conversation.needs_log(prompt):
+            # Tool results may belong to a question from before a restart. They have its context.
+            conversation.plan, conversation.cut = recall(admission, conversation)
+        conversation.is_loaded = True
+        earlier, cut = conversation.plan, conversation.cut
+        if earlier is not None and earlier.is_for(prompt):
+            return replace(prepared, plan=earlier, reason=None)
+        if prepared.reason == Reason.TOOL_RESULTS:
+            # The user may have gone back to an earlier question.
+            plan = recall(admission, conversation, place_of(prompt)).plan
+            return replace(prepared, plan=plan, reason=None if plan else prepared.reason)
+        if not prepared.is_new_question:
+            return prepared
+        task = PromptTask(admission, prompt, conversation.name, earlier, cut, prepared.drawn_id)
+        foreseen = self.deciders.run(foresee, task, self.arrival.parent)
+        conversation.cut = place_at(prompt, foreseen.cut_turn) if foreseen.cut_turn else None
+        conversation.plan = foreseen.plan or earlier
+        reason = foreseen.reason or prepared.reason
+        return replace(prepared, plan=foreseen.plan, reason=reason, cut=conversation.cut)
+
+    def _outcome(self, answer: Answer) -> Outcome:
+        """Return what became of the answer. A client may leave at a stream's last event, as OpenAI's does, or
+        as soon as it sees the status of an error.
+        """
+        outcome, status = self.relayed.outcome, self.relayed.answer.status_code
+        is_refused = status is not None and status >= HTTPStatus.BAD_REQUEST
+        if answer.is_failed and status is not None and not is_refused:
+            # An answer that has begun can report a failure only in its body.
+            return Outcome.BROKEN
+        has_all = answer.is_ended or is_refused
+        return Outcome.ANSWERED if outcome == Outcome.ABANDONED and has_all else outcome
+
+    def _row(self, answer: Answer) -> GatewayRequest:
+        arrival, prepared, relayed = self.arrival, self.prepared, self.relayed
+        admission, usage = arrival.admission, answer.usage
+        prompt, plan, cut = prepared.prompt, prepared.plan, prepared.cut
+        keep = admission.policy.keep
+        place = place_of(prompt) if prompt and prompt.turns else None
+        question = prompt.turns[-1].text if prompt and prompt.turns and keep != Keep.SIZES else ""
+        return GatewayRequest(
+            uid=arrival.uid,
+            team_id=self.team_id,
+            api_key_id=admission.key.pk,
+            space_id=admission.space.id if admission.space else None,
+            assembly=Assembly.objects.only("pk").filter(pk=plan.assembly_id).first() if plan else None,
+            protocol=arrival.protocol,
+            model=make_storable(prompt.model)[:MODEL_MAX] if prompt else "",
+            is_streamed=prompt.is_streamed if prompt else relayed.answer.is_stream,
+            mode=prepared.mode,
+            is_inserted=prepared.is_inserted,
+            reason=prepared.reason or "",
+            outcome=self._outcome(answer),
+            status_code=relayed.answer.status_code,
+            answer_id=make_storable(answer.id)[:ANSWER_ID_MAX],
+            conversation=prepared.conversation.name if prepared.conversation else "",
+            turn=place.turn if place else None,
+            question_hash=place.digest if place else "",
+            cut_turn=cut.turn if cut else None,
+            cut_hash=cut.digest if cut else "",
+            request_bytes=arrival.size_bytes,
+            answer_bytes=relayed.answer.size_bytes,
+            prompt_tokens=Sizes.of(prompt).all if prompt else None,
+            context_tokens=plan.tokens if plan else sum(map(count_tokens, prepared.put_back)) or None,
+            input_tokens=usage.input,
+            cached_tokens=usage.cached,
+            cache_write_tokens=usage.cache_write,
+            output_tokens=usage.output,
+            added_ms=relayed.added_ms,
+            first_byte_ms=relayed.first_byte_ms,
+            total_ms=relayed.total_ms,
+            question=make_storable(question)[:MESSAGE_MAX],
+            answer=make_storable(answer.text)[:ANSWER_MAX_CHARS] if keep == Keep.ALL else "",
+            created_at=arrival.created_at,
+        )
+
+    def _report(self, row: GatewayRequest, answer_model: str) -> ExchangeReport:
+        """Return the report of a logged prompt. It has only the texts that the space keeps."""
+        space = self.arrival.admission.space
+        return ExchangeReport(
+            provider="anthropic" if row.protocol == Protocol.MESSAGES else "openai",
+            url=self.arrival.url,
+            team_id=row.team_id,
+            seconds=row.total_ms / 1_000,
+            mode=row.mode,
+            status=self.prepared.status,
+            reason=row.reason,
+            outcome=row.outcome,
+            http_status=row.status_code,
+            model=row.model,
+            answer_model=answer_model,
+            answer_id=row.answer_id,
+            conversation=row.conversation,
+            space=space.slug if space else "",
+            is_streamed=row.is_streamed,
+            first_byte_seconds=None if row.first_byte_ms is None else row.first_byte_ms / 1_000,
+            added_seconds=row.added_ms / 1_000,
+            input_tokens=row.input_tokens,
+            output_tokens=row.output_tokens,
+            cached_tokens=row.cached_tokens,
+            written_tokens=row.cache_write_tokens,
+            question=row.question,
+            answer=row.answer,
+        )
 
 
 @dataclass
@@ -60,7 +220,7 @@ class Log:
     waiting: int = 0
     bytes_waiting: int = 0
     lost: dict[int, int] = field(default_factory=dict)
-    _lanes: tuple[asyncio.Queue[Job], ...] = field(
+    _lanes: tuple[asyncio.Queue[RequestJob], ...] = field(
         default_factory=lambda: tuple(asyncio.Queue() for _ in range(CONVERSATION_LANES + 1))
     )
     _pool: ThreadPoolExecutor = field(
@@ -71,7 +231,7 @@ class Log:
     def start(self) -> None:
         self._running = [asyncio.create_task(self._empty(lane)) for lane in self._lanes]
 
-    def put(self, job: Job) -> None:
+    def put(self, job: RequestJob) -> None:
         if self.waiting >= QUEUE_MAX or self.bytes_waiting + job.size_bytes > QUEUE_MAX_BYTES:
             self._lose(job, "queue_full")
             return
@@ -89,7 +249,7 @@ class Log:
         if self.waiting:
             log.error("gateway_log_incomplete", requests=self.waiting)
 
-    async def _empty(self, lane: asyncio.Queue[Job]) -> None:
+    async def _empty(self, lane: asyncio.Queue[RequestJob]) -> None:
         while True:
             job = await lane.get()
             await self._write(job)
@@ -98,7 +258,7 @@ class Log:
             if lane.empty():
                 await self._store_lost()
 
-    async def _write(self, job: Job) -> None:
+    async def _write(self, job: RequestJob) -> None:
         """Write one job, and retry as long as the database cannot be reached."""
         if job.after is not None:
             await asyncio.wait([job.after])
@@ -106,7 +266,7 @@ class Log:
         if error is not None:
             self._lose(job, type(error).__name__, error)
 
-    def _lose(self, job: Job, why: str, error: BaseException | None = None) -> None:
+    def _lose(self, job: RequestJob, why: str, error: BaseException | None = None) -> None:
         log.error("gateway_request_not_logged", reason=why, exc_info=error)
         self.lost[job.team_id] = self.lost.get(job.team_id, 0) + 1
 
@@ -121,17 +281,6 @@ class Log:
         self.lost = {team: lost.get(team, 0) + self.lost.get(team, 0) for team in {*lost, *self.lost}}
         if not isinstance(error, DATABASE_UNREACHABLE):
             log.error("gateway_gaps_not_stored", exc_info=error)
-
-
-async def until_answered(work: Callable[[], Awaitable[object]]) -> BaseException | None:
-    """Do the work, and repeat it while the database cannot be reached. Return any other error, or None."""
-    while True:
-        task = asyncio.ensure_future(work())
-        await asyncio.wait([task])
-        error = task.exception()
-        if not isinstance(error, DATABASE_UNREACHABLE):
-            return error
-        await asyncio.sleep(RETRY_SECONDS)
 
 
 @transaction.atomic

@@ -1,14 +1,31 @@
 """Forwards requests to the upstreams byte for byte, and streams their answers back."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
+from io import BytesIO
+from urllib.parse import unquote
 
 import httpx2
 from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
 from django.utils.crypto import salted_hmac
+
+from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
+from contextopt.gateway.answers import AnswerCopy
+from contextopt.gateway.models import Outcome, Protocol
+from contextopt.people.addresses import client_address
 
 type Headers = list[tuple[bytes, bytes]]
 
+READ_MAX_BYTES = 32 * 2**20
+MESSAGES_PATH = "/v1/messages"
+PROTOCOLS = {
+    "/v1/chat/completions": Protocol.CHAT,
+    "/v1/responses": Protocol.RESPONSES,
+    MESSAGES_PATH: Protocol.MESSAGES,
+}
 CONNECT_SECONDS = 10.0
 # Close idle connections early. A request on one that the upstream has just closed would fail.
 IDLE_SECONDS = 4.0
@@ -31,14 +48,8 @@ class LoopError(Exception):
     """The request has passed this gateway before."""
 
 
-def own_name() -> str:
-    """Return this installation's name in `Via`, by which it recognises its own requests."""
-    return f"contextopt-{salted_hmac('contextopt.gateway.via', 'name').hexdigest()[:12]}"
-
-
-def has_upstream() -> bool:
-    """Tell whether an upstream is configured for any protocol."""
-    return bool(settings.LLM_BASE_URL or settings.ANTHROPIC_BASE_URL)
+class ClientGoneError(Exception):
+    """The client left before its request was complete."""
 
 
 def upstream_url(path: str, query: bytes, *, is_anthropic: bool) -> str:
@@ -56,17 +67,13 @@ def upstream_url(path: str, query: bytes, *, is_anthropic: bool) -> str:
 def forwarded_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the headers to forward. Raises: LoopError."""
     given = list(headers)
-    name = own_name()
+    # This installation's name in `Via`, by which it recognises its own requests.
+    name = f"contextopt-{salted_hmac('contextopt.gateway.via', 'name').hexdigest()[:12]}".encode()
     via = b", ".join(value for key, value in given if key.lower() == b"via")
-    if name.encode() in via:
+    if name in via:
         raise LoopError("This request has passed this gateway before. Point LLM_BASE_URL at the provider.")
     kept = [(key, value) for key, value in _end_to_end(given) if key.lower() not in {b"host", b"via"}]
-    return [*kept, (b"via", b", ".join(filter(None, (via, f"1.1 {name}".encode()))))]
-
-
-def returned_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the headers of an answer that go back to the client."""
-    return [(key.lower(), value) for key, value in _end_to_end(list(headers))]
+    return [*kept, (b"via", b", ".join(filter(None, (via, b"1.1 " + name))))]
 
 
 def _end_to_end(headers: Headers) -> Headers:
@@ -80,36 +87,204 @@ def _end_to_end(headers: Headers) -> Headers:
 
 
 @dataclass
-class Relay:
-    """The connections to the upstreams. An answer may take any time: the client decides how long to wait."""
+class Call:
+    """A request as it arrived, and the connection to its client."""
 
-    client: httpx2.AsyncClient = field(
-        default_factory=lambda: httpx2.AsyncClient(
-            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(
-                max_connections=None,
-                max_keepalive_connections=IDLE_CONNECTIONS,
-                keepalive_expiry=IDLE_SECONDS,
-            ),
-            follow_redirects=False,
-        )
-    )
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: dict[bytes, bytes] = field(init=False)
+    path: str = field(init=False)
+    # The path in its usual spelling, to recognise it. The original one is forwarded.
+    plain_path: str = field(init=False)
+    # Set once the whole request was received. Only then can a disconnect be noticed.
+    is_received: asyncio.Event = field(default_factory=asyncio.Event)
+    _parts: list[bytes] = field(default_factory=list)
 
-    async def send(
-        self, method: str, url: str, headers: Headers, body: bytes | AsyncIterator[bytes]
-    ) -> httpx2.Response:
-        """Send a request and return its answer once the headers are there.
+    def __post_init__(self) -> None:
+        self.receive = with_deadline(self.receive)
+        self.headers = {name.lower(): value for name, value in self.scope["headers"]}
+        raw = self.scope.get("raw_path") or self.scope["path"].encode()
+        self.path = raw.decode("latin-1").partition("?")[0]
+        self.plain_path = "/" + "/".join(filter(None, unquote(self.path).split("/")))
 
-        The request is built by hand, because the client would add headers of its own. A body in one piece
-        gets its own length, since a context may have been inserted.
+    def header(self, name: str) -> str:
+        return self.headers.get(name.encode(), b"").decode("latin-1").strip()
 
-        Raises:
-            httpx2.TransportError: the upstream cannot be reached, or broke off.
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol of a prompt, or None for every other request."""
+        return PROTOCOLS.get(self.plain_path) if self.scope["method"] == "POST" else None
+
+    @property
+    def is_anthropic(self) -> bool:
+        if self.plain_path in PROTOCOLS:
+            return self.plain_path == MESSAGES_PATH
+        return self.plain_path.startswith(f"{MESSAGES_PATH}/") or b"anthropic-version" in self.headers
+
+    @property
+    def has_body(self) -> bool:
+        return b"transfer-encoding" in self.headers or self.header("content-length") not in {"", "0"}
+
+    def address(self) -> str:
+        return client_address(ASGIRequest(self.scope, BytesIO()))
+
+    async def read(self) -> bytes | None:
+        """Return the body, or None if it is too long. It can then still be streamed."""
+        if int(self.header("content-length") or 0) > READ_MAX_BYTES:
+            return None
+        size = 0
+        async for part in self._receive_parts():
+            self._parts.append(part)
+            size += len(part)
+            if size > READ_MAX_BYTES:
+                return None
+        return b"".join(self._parts)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, beginning with the parts already read."""
+        for part in self._parts:
+            yield part
+        self._parts = []
+        async for part in self._receive_parts():
+            yield part
+
+    async def _receive_parts(self) -> AsyncIterator[bytes]:
+        while not self.is_received.is_set():
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            if not message.get("more_body", False):
+                self.is_received.set()
+            if message.get("body"):
+                yield message["body"]
+
+    async def wait_for_departure(self) -> None:
+        """Return once the client has disconnected."""
+        if self.has_body:
+            await self.is_received.wait()
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def answer(self, status: int, value: object, headers: Headers | None = None) -> None:
+        """Send a complete answer in JSON."""
+        body = json.dumps(value).encode()
+        length = (b"content-length", str(len(body)).encode())
+        all_headers = [(b"content-type", b"application/json"), length, *(headers or [])]
+        await self.send({"type": "http.response.start", "status": status, "headers": all_headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def refuse(
+        self, status: int, kind: str, message: str, headers: Headers | None = None, *, can_retry: bool = False
+    ) -> None:
+        """Send an error in the form of the request's protocol.
+
+        The providers' clients repeat most requests that fail, by status and for minutes, unless the answer
+        says whether that can help.
         """
-        if isinstance(body, bytes):
-            headers = [(name, value) for name, value in headers if name.lower() != b"content-length"]
-        request = httpx2.Request(method, url, headers=headers, content=body)
-        return await self.client.send(request, stream=True, auth=_KEEP_URL_CREDENTIALS_OUT)
+        error: dict[str, object] = {"type": kind, "message": message}
+        if not self.is_anthropic:
+            error = {**error, "param": None, "code": kind}
+        value = {"type": "error", "error": error} if self.is_anthropic else {"error": error}
+        advice = (b"x-should-retry", b"true" if can_retry else b"false")
+        await self.answer(status, value, [*(headers or []), advice])
 
-    async def close(self) -> None:
-        await self.client.aclose()
+    async def refuse_body(self, error: ClientGoneError | BodyTooSlow) -> None:
+        """Answer a client whose body did not arrive.
+
+        Otherwise the server sends a 500 to one that has gone, or that sent chunks that are none.
+        """
+        if isinstance(error, BodyTooSlow):
+            await self.refuse(408, "timeout_error", BODY_TOO_SLOW, [(b"connection", b"close")])
+        else:
+            await self.refuse(400, "invalid_request_error", "The body ended too early.")
+
+
+def open_connections() -> httpx2.AsyncClient:
+    """Return the connections to the upstreams.
+
+    An answer may take any time: the client decides how long to wait.
+    """
+    limits = httpx2.Limits(
+        max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=IDLE_SECONDS
+    )
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+    return httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """The end of a prompt's way upstream, with its answer. All times count from the prompt's arrival."""
+
+    outcome: Outcome
+    answer: AnswerCopy
+    added_ms: float
+    first_byte_ms: float | None
+    total_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A request on its way upstream. `added` are our own headers of its answer, which `copy` gets too."""
+
+    call: Call
+    url: str
+    headers: Headers
+    body: bytes | AsyncIterator[bytes]
+    added: Headers = field(default_factory=list)
+    copy: AnswerCopy | None = None
+
+    async def relay(self, client: httpx2.AsyncClient) -> Outcome:
+        """Forward the request, and return its answer, until one side disconnects."""
+        sending = asyncio.create_task(self._send(client))
+        departure = asyncio.create_task(self.call.wait_for_departure())
+        await asyncio.wait([sending, departure], return_when=asyncio.FIRST_COMPLETED)
+        if not sending.done():
+            sending.cancel()
+            await asyncio.wait([sending])
+            return Outcome.ABANDONED
+        departure.cancel()
+        return sending.result()
+
+    async def _send(self, client: httpx2.AsyncClient) -> Outcome:
+        call, headers = self.call, self.headers
+        if isinstance(self.body, bytes):
+            # A context may have been inserted, so the body gets its own length.
+            headers = [(name, value) for name, value in headers if name.lower() != b"content-length"]
+        try:
+            # Built by hand, because the client would add headers of its own.
+            request = httpx2.Request(call.scope["method"], self.url, headers=headers, content=self.body)
+            response = await client.send(request, stream=True, auth=_KEEP_URL_CREDENTIALS_OUT)
+        except (httpx2.TransportError, httpx2.InvalidURL) as error:
+            message = f"The upstream cannot be reached ({type(error).__name__})."
+            await call.refuse(502, "api_error", message, self.added, can_retry=True)
+            return Outcome.UNREACHABLE
+        except (ClientGoneError, BodyTooSlow) as error:
+            await call.refuse_body(error)
+            return Outcome.ABANDONED
+        try:
+            return await self._return(response)
+        finally:
+            await response.aclose()
+
+    async def _return(self, response: httpx2.Response) -> Outcome:
+        call, copy = self.call, self.copy
+        if copy is not None:
+            copy.begin(response.status_code, response.headers)
+        headers = [(key.lower(), value) for key, value in _end_to_end(response.headers.raw)] + self.added
+        if response.headers.get("content-type", "").startswith("text/event-stream"):
+            # A proxy in front, such as nginx, would keep the pieces until the answer is whole.
+            headers.append((b"x-accel-buffering", b"no"))
+        await call.send({
+            "type": "http.response.start", "status": response.status_code, "headers": headers,
+        })  # fmt: skip
+        try:
+            async for chunk in response.aiter_raw():
+                if copy is not None:
+                    copy.add(chunk)
+                await call.send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except httpx2.TransportError:
+            # The server closes the connection after an incomplete answer, so the client sees a failure too.
+            return Outcome.BROKEN
+        await call.send({"type": "http.response.body", "body": b""})
+        return Outcome.ANSWERED

@@ -19,18 +19,21 @@ import psutil
 import psycopg
 import pytest
 from django.db import connection
+from django.utils import timezone
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from config.embedded.pulses import FOLDER, MainLoop, Pulses
 from contextopt.gateway.admission import load_admission
-from contextopt.gateway.app import READ_MAX_BYTES, Gateway
+from contextopt.gateway.answers import AnswerCopy
+from contextopt.gateway.app import Gateway
 from contextopt.gateway.deciders import DECIDERS, Deciders
-from contextopt.gateway.exchanges import Exchange
-from contextopt.gateway.models import Mode, Protocol
-from contextopt.gateway.protocols.reading import read_chat
-from contextopt.gateway.recognition import Conversation
-from contextopt.gateway.requests import RequestJob
+from contextopt.gateway.insertion import Conversation
+from contextopt.gateway.models import Mode, Outcome, Protocol
+from contextopt.gateway.preparation import Arrival, Prepared
+from contextopt.gateway.promptlog import RequestJob
+from contextopt.gateway.protocols import read_chat
+from contextopt.gateway.relay import READ_MAX_BYTES, Relayed
 from contextopt.models import Assembly, GatewayPolicy, GatewayRequest, Scope
 from contextopt.people.models import hash_key
 from tests import factories
@@ -460,13 +463,15 @@ def test_a_second_try_writes_nothing_twice() -> None:
     admission = load_admission(hash_key(secret), "")
     assert admission is not None
     prompt = read_chat(b'{"model":"m","messages":[{"role":"user","content":"Why?"}]}')
-    exchange = Exchange(admission, Protocol.CHAT, prompt=prompt, drawn_id=10**9, is_new_question=True)
-    exchange.conversation = Conversation("c" * 64, Mode.AUDIT)
-    job = RequestJob(exchange, cast("Deciders", _Here()))
+    conversation = Conversation("c" * 64, Mode.AUDIT)
+    prepared = Prepared(prompt, conversation, drawn_id=10**9, is_new_question=True)
+    arrival = Arrival(admission, Protocol.CHAT, "", 1, timezone.now())
+    relayed = Relayed(Outcome.ANSWERED, AnswerCopy(), 0.0, None, 0.0)
+    job = RequestJob(arrival, prepared, relayed, cast("Deciders", _Here()))
     for _ in range(2):
         job.write()
     # As when the process learned nothing of the first try's success.
-    exchange.plan = exchange.conversation.plan = None
+    job.prepared, conversation.plan = prepared, None
     job.write()
     [row] = GatewayRequest.objects.all()
     assert (Assembly.objects.count(), row.assembly_id) == (1, 10**9)

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.gateway.insertion import splice
-from contextopt.gateway.protocols.history import (
+from contextopt.gateway.prompts import (
+    Prompt,
     cut_history,
     cut_spans,
     dropped_items,
     latest_cut,
+    splice,
     spoken_tokens,
 )
-from contextopt.gateway.protocols.prompts import Prompt
-from contextopt.gateway.protocols.reading import READERS
+from contextopt.gateway.protocols import READERS
 
 LISTS = {"chat": "messages", "responses": "input", "messages": "messages"}
 USED = re.compile(r"(call|result)#(\d+);")

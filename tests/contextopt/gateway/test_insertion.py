@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.gateway.insertion import frame_block, splice
-from contextopt.gateway.protocols.jsonspans import Place, find_places
-from contextopt.gateway.protocols.prompts import Prompt, Slot, Splice, TooLargeError, UnreadablePromptError
-from contextopt.gateway.protocols.reading import READERS, read_prompt
+from contextopt.gateway.insertion import frame_block
+from contextopt.gateway.prompts import Prompt, Slot, Splice, TooLargeError, UnreadablePromptError, splice
+from contextopt.gateway.protocols import READERS, Place, find_places, read_prompt
 
 BLOCK = 'Space: Support\n\n- [note] Queue "stuck" \\ \u2028 ✓ (2026-03-02)\n'
 

@@ -4,12 +4,12 @@ import threading
 from typing import cast
 
 import pytest
+from django.utils import timezone
 
 from contextopt.gateway.admission import Admission, load_admission
 from contextopt.gateway.deciders import Deciders
-from contextopt.gateway.exchanges import Exchange
 from contextopt.gateway.models import Protocol
-from contextopt.gateway.preparation import Preparation
+from contextopt.gateway.preparation import Arrival, Preparation
 from contextopt.models import Scope
 from contextopt.people.models import hash_key
 from tests import factories
@@ -25,11 +25,13 @@ def admission(db: None) -> Admission:
     return admission
 
 
-async def is_read_in_thread(exchange: Exchange, body: bytes) -> bool:
+async def is_read_in_thread(admission: Admission, body: bytes) -> bool:
     # Without a space, nothing is decided.
     preparation = Preparation(cast("Deciders", None))
     before = threading.enumerate()
-    assert await preparation.prepare(exchange, body, "") == body
+    arrival = Arrival(admission, Protocol.CHAT, "", len(body), timezone.now())
+    forwarded, _ = await preparation.prepare(arrival, body, "")
+    assert forwarded == body
     return any(
         thread.name.startswith("gateway-reading") and thread not in before for thread in threading.enumerate()
     )
@@ -51,4 +53,4 @@ def prompt_of(part: bytes, times: int) -> bytes:
 def test_only_what_takes_no_time_is_read_on_the_loop(
     admission: Admission, body: bytes, is_read_at_once: bool
 ) -> None:
-    assert in_own_loop(is_read_in_thread(Exchange(admission, Protocol.CHAT), body)) is not is_read_at_once
+    assert in_own_loop(is_read_in_thread(admission, body)) is not is_read_at_once

@@ -1,7 +1,8 @@
 import asyncio
 from dataclasses import dataclass, field
+from typing import cast
 
-from contextopt.gateway.promptlog import Log
+from contextopt.gateway.promptlog import Log, RequestJob
 from contextopt.models import GatewayGap, Team
 from tests.concurrency import in_own_loop
 
@@ -37,7 +38,7 @@ class Noted:
 async def lose_requests_of(*teams: int) -> None:
     log = Log()
     for team_id in teams:
-        log.put(Refused(team_id))
+        log.put(cast("RequestJob", Refused(team_id)))
     log.start()
     async with asyncio.timeout(10):
         while log.waiting or log.lost:
@@ -66,9 +67,9 @@ async def write_beside_a_late_context() -> tuple[list[str], list[str]]:
     """Return what is written before a conversation's context is logged, and what afterwards."""
     log, written = Log(), list[str]()
     context = asyncio.get_running_loop().create_future()
-    log.put(Noted("first", written, lane=7, after=context))
-    log.put(Noted("second", written, lane=7))
-    log.put(Noted("of no conversation", written, lane=None))
+    log.put(cast("RequestJob", Noted("first", written, lane=7, after=context)))
+    log.put(cast("RequestJob", Noted("second", written, lane=7)))
+    log.put(cast("RequestJob", Noted("of no conversation", written, lane=None)))
     log.start()
     async with asyncio.timeout(10):
         while log.waiting > 2:

@@ -15,8 +15,8 @@ import pytest
 from django.db import connection, transaction
 
 from contextopt.assemblies.purge import purge_record
-from contextopt.gateway.counts import count_tokens
-from contextopt.gateway.recognition import BlockTexts
+from contextopt.gateway.insertion import BlockTexts
+from contextopt.gateway.prompts import count_tokens
 from contextopt.models import GatewayPolicy, GatewayRequest, Record
 from contextopt.spaces.configs import publish_settings
 from tests.concurrency import wait_until

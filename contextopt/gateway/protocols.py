@@ -1,23 +1,24 @@
-"""Reads prompts of the three protocols from their JSON, byte positions included."""
+"""Reads prompts of the three protocols from their JSON.
 
+The place of each value in the bytes is found too, so that text can be spliced in and no other byte changes.
+"""
+
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from contextopt.gateway.protocols.jsonspans import Place, find_places
-from contextopt.gateway.protocols.prompts import (
+from contextopt.gateway.prompts import (
     Item,
     Prompt,
     Slot,
+    Span,
     TooLargeError,
     ToolResult,
     Turn,
     UnreadablePromptError,
-    as_json,
-    as_text,
-    text_in,
 )
 from contextopt.strictjson import has_more_values, string_end
 
@@ -40,13 +41,39 @@ _RESULT_TYPES = ("_output", "_approval_response")
 # The fields in which a result names its call.
 _ANSWERED = ("tool_call_id", "call_id", "approval_request_id", "id")
 SYSTEM_GAP = "\n\n"
+# Values under these names are not text for the model, or are images or files of unknown token size.
+_NO_TEXT = frozenset({
+    "type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "data", "url", "image_url", "file_data",
+    "file_id", "signature", "encrypted_content", "media_type", "status", "detail", "format", "cache_control",
+})  # fmt: skip
+
+_SPACE = re.compile(rb"[ \t\n\r]*+")
+_SCALAR = re.compile(rb"[^ \t\n\r,\]}]++")
+# Matches what is between brackets, up to a string that is long or has escapes. The limits keep a match from
+# holding the interpreter for long.
+_BETWEEN = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]{0,200}+"){0,200}+')
+_QUOTE, _COMMA, _OBJECT, _OBJECT_END, _ARRAY_END = b'",{}]'
+_OPEN, _CLOSE = frozenset(b"[{"), frozenset(b"]}")
+
+
+class Place(NamedTuple):
+    """A value's place, and those of the values in it, down to the depth that was searched."""
+
+    start: int
+    end: int
+    members: Mapping[str, "Place"] = {}
+    elements: Sequence["Place"] = ()
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
 
 
 def read_chat(body: bytes) -> Prompt:
     """Read a request of /v1/chat/completions. Raises: UnreadablePromptError."""
     request, root = _parse(body)
     places, said = _list(root, request, "messages")
-    items = [_chat_item(place, value) for place, value in zip(places, said, strict=True)]
+    items = _items(places, said, lambda value: _field(value, "role") in RESULT_ROLES)
     turns = _turns(places, said, part="text")
     slot: Slot | None = None
     instructing = [number for number, item in enumerate(items) if item.is_system]
@@ -58,14 +85,10 @@ def read_chat(body: bytes) -> Prompt:
     return _prompt(request, "", slot, items, turns)
 
 
-def _chat_item(place: Place, value: Any) -> Item:
-    return _item(place, value, is_tool_result=_field(value, "role") in RESULT_ROLES)
-
-
 def read_responses(body: bytes) -> Prompt:
     """Read a request of /v1/responses. Raises: UnreadablePromptError."""
     request, root = _parse(body)
-    system = as_text(request.get("instructions"))
+    system = _field(request, "instructions")
     continues = bool(request.get("previous_response_id") or request.get("conversation"))
     given = request.get("input")
     places: Sequence[Place] = ()
@@ -75,7 +98,7 @@ def read_responses(body: bytes) -> Prompt:
         turns = [Turn(given, Slot(place.start + 1), 0)] if given.strip() else []
     else:
         places, said = _list(root, request, "input")
-        items = [_responses_item(place, value) for place, value in zip(places, said, strict=True)]
+        items = _items(places, said, lambda value: _field(value, "type").endswith("_output"))
         turns = _turns(places, said, part="input_text")
     slot = _field_slot(body, root, "instructions")
     if slot is None and places:
@@ -83,25 +106,23 @@ def read_responses(body: bytes) -> Prompt:
     return _prompt(request, system, slot, items, turns, continues=continues)
 
 
-def _responses_item(place: Place, value: Any) -> Item:
-    return _item(place, value, is_tool_result=_field(value, "type").endswith("_output"))
-
-
 def read_messages(body: bytes) -> Prompt:
     """Read a request of /v1/messages. Raises: UnreadablePromptError."""
     request, root = _parse(body)
     places, said = _list(root, request, "messages")
-    items = [_messages_item(place, value) for place, value in zip(places, said, strict=True)]
+    items = _items(
+        places,
+        said,
+        lambda value: any(_field(part, "type") == "tool_result" for part in _values(value, "content")),
+    )
     turns = _turns(places, said, part="text")
     slot = _field_slot(body, root, "system")
     if isinstance(request.get("system"), list):
-        slot = _last_part_slot(root.members["system"])
+        place = root.members["system"]
+        parts = place.elements
+        at = parts[-1].end if parts else place.start + 1
+        slot = Slot(at, (b"," if parts else b"") + b'{"type":"text","text":"', b'"}')
     return _prompt(request, text_in(request.get("system")), slot, items, turns)
-
-
-def _messages_item(place: Place, value: Any) -> Item:
-    is_result = any(_field(part, "type") == "tool_result" for part in _values(value, "content"))
-    return _item(place, value, is_tool_result=is_result)
 
 
 READERS: Mapping[str, Reader] = {"chat": read_chat, "responses": read_responses, "messages": read_messages}
@@ -144,6 +165,12 @@ def _list(root: Place, request: Mapping[str, Any], name: str) -> tuple[Sequence[
     return root.members[name].elements, value
 
 
+def _items(places: Sequence[Place], said: Sequence[Any], is_result: Callable[[Any], bool]) -> list[Item]:
+    """Return the items. `is_result` tells whether one counts as a tool's result in the protocol."""
+    pairs = zip(places, said, strict=True)
+    return [_item(place, value, is_tool_result=is_result(value)) for place, value in pairs]
+
+
 def _item(place: Place, value: Any, *, is_tool_result: bool) -> Item:
     """Read an item with its calls of tools and their results, of whatever protocol."""
     text, parts = text_in(value), _values(value, "content")
@@ -152,12 +179,16 @@ def _item(place: Place, value: Any, *, is_tool_result: bool) -> Item:
         for number, part in enumerate(parts)
         if _field(part, "type").endswith("tool_result")
     ]
-    whole = [ToolResult(_first(value, *_ANSWERED), text)] if _is_result(value) else []
+    role = _field(value, "role")
+    whole = []
+    if role in RESULT_ROLES or _field(value, "type").endswith(_RESULT_TYPES):
+        call = next(filter(None, (_field(value, name) for name in _ANSWERED)), "")
+        whole = [ToolResult(call, text)]
     has_parts = bool(within) and not whole
     return Item(
         place.span,
         text,
-        _field(value, "role") in INSTRUCTING,
+        role in INSTRUCTING,
         is_tool_result,
         (
             *_calls(value),
@@ -166,10 +197,6 @@ def _item(place: Place, value: Any, *, is_tool_result: bool) -> Item:
         tuple(whole or within),
         tuple(part.span for part in place.members["content"].elements) if has_parts else (),
     )
-
-
-def _is_result(value: Any) -> bool:
-    return _field(value, "role") in RESULT_ROLES or _field(value, "type").endswith(_RESULT_TYPES)
 
 
 def _calls(value: Any) -> list[str]:
@@ -193,11 +220,6 @@ def _values(value: Any, name: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _first(value: Any, *names: str) -> str:
-    """Return the first of the fields that has a text."""
-    return next(filter(None, (_field(value, name) for name in names)), "")
-
-
 def _prompt(
     request: Mapping[str, Any],
     system: str,
@@ -208,10 +230,11 @@ def _prompt(
     continues: bool = False,
 ) -> Prompt:
     return Prompt(
-        model=as_text(request.get("model")),
+        model=_field(request, "model"),
         is_streamed=request.get("stream") is True,
         system=system,
-        tools=as_json(request, "tools"),
+        # In the JSON that its tokens are counted in.
+        tools=json.dumps(request["tools"], ensure_ascii=False) if request.get("tools") else "",
         system_slot=slot,
         items=tuple(items),
         turns=tuple(turns),
@@ -234,20 +257,18 @@ def _turn(place: Place, content: Any, item: int, part: str) -> Turn | None:
         return Turn(content, Slot(place.start + 1), item) if content.strip() else None
     parts = content if isinstance(content, list) else []
     for number in reversed(range(len(parts))):
-        text = _part_text(parts[number])
+        is_text = _field(parts[number], "type") in TEXT_PARTS
+        text = _field(parts[number], "text") if is_text else ""
         if text.strip():
             at = place.elements[number].start
             return Turn(text, Slot(at, b'{"type":"%s","text":"' % part.encode(), b'"},'), item)
     return None
 
 
-def _part_text(part: Any) -> str:
-    return _field(part, "text") if _field(part, "type") in TEXT_PARTS else ""
-
-
 def _field(value: Any, name: str) -> str:
     """Return the text in a field of an object, or "" if there is none."""
-    return as_text(value.get(name)) if isinstance(value, dict) else ""
+    text = value.get(name) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _message_slot(at: int, role: str, *, is_after: bool) -> Slot:
@@ -266,8 +287,91 @@ def _field_slot(body: bytes, root: Place, name: str) -> Slot | None:
     return Slot(place.end - 1, gap=SYSTEM_GAP if place.end - place.start > 2 else "")
 
 
-def _last_part_slot(place: Place) -> Slot:
-    parts = place.elements
-    comma = b"," if parts else b""
-    at = parts[-1].end if parts else place.start + 1
-    return Slot(at, comma + b'{"type":"text","text":"', b'"}')
+def text_in(value: Any) -> str:
+    """Return the texts in a part of a prompt that the model reads, one per line."""
+    return "\n".join(_texts(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if name not in _NO_TEXT:
+                yield from _texts(inner)
+
+
+def find_places(body: bytes, depth: int) -> Place:
+    """Return the place of the only value, with those of values inside up to `depth` objects and arrays."""
+    return _find(body, _skip_space(body, 0), depth)
+
+
+def _find(body: bytes, at: int, depth: int) -> Place:
+    first = body[at]
+    if first == _QUOTE:
+        return Place(at, string_end(body, at))
+    if first not in _OPEN:
+        found = _SCALAR.match(body, at)
+        assert found is not None
+        return Place(at, found.end())
+    if not depth:
+        return Place(at, _nested_end(body, at))
+    return (_find_members if first == _OBJECT else _find_elements)(body, at, depth - 1)
+
+
+def _find_members(body: bytes, start: int, depth: int) -> Place:
+    """Find an object's values by name. The last of a repeated name counts, as in parsers."""
+    members: dict[str, Place] = {}
+    at = _skip_space(body, start + 1)
+    while body[at] != _OBJECT_END:
+        name = body[at : string_end(body, at)]
+        colon = _skip_space(body, at + len(name))
+        place = _find(body, _skip_space(body, colon + 1), depth)
+        members[from_json(name) if b"\\" in name else name[1:-1].decode()] = place
+        at = _skip_comma(body, place.end)
+    return Place(start, at + 1, members=members)
+
+
+def _find_elements(body: bytes, start: int, depth: int) -> Place:
+    elements = []
+    at = _skip_space(body, start + 1)
+    while body[at] != _ARRAY_END:
+        place = _find(body, at, depth)
+        elements.append(place)
+        at = _skip_comma(body, place.end)
+    return Place(start, at + 1, elements=elements)
+
+
+def _skip_comma(body: bytes, at: int) -> int:
+    """Return where the next value begins, or where its container ends."""
+    at = _skip_space(body, at)
+    return _skip_space(body, at + 1) if body[at] == _COMMA else at
+
+
+def _skip_space(body: bytes, at: int) -> int:
+    # Most values follow without a space.
+    if body[at] > ord(" "):
+        return at
+    found = _SPACE.match(body, at)
+    assert found is not None
+    return found.end()
+
+
+def _nested_end(body: bytes, at: int) -> int:
+    depth = 0
+    while True:
+        byte = body[at]
+        if byte == _QUOTE:
+            at = string_end(body, at)
+        elif byte in _OPEN:
+            depth, at = depth + 1, at + 1
+        elif byte in _CLOSE:
+            depth, at = depth - 1, at + 1
+            if not depth:
+                return at
+        found = _BETWEEN.match(body, at)
+        assert found is not None
+        at = found.end()

@@ -5,6 +5,7 @@ The bytes are a copy of what was passed on, so a fault here changes nothing for 
 
 import re
 import sys
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -62,21 +63,27 @@ class Answer:
 
 @dataclass(slots=True)
 class AnswerCopy:
-    """A copy of an answer, to read its usage from: all of it, or its beginning and its end."""
+    """A copy of an answer, to read its usage from: all of it, or its beginning and its end.
 
+    `first_byte_at` is a time of `perf_counter`.
+    """
+
+    status_code: int | None = None
+    first_byte_at: float | None = None
     encoding: str = ""
     is_stream: bool = False
     size_bytes: int = 0
     head: bytearray = field(default_factory=bytearray)
     tail: bytearray = field(default_factory=bytearray)
 
-    @classmethod
-    def under(cls, headers: Mapping[str, str]) -> "AnswerCopy":
-        """Return an empty copy of the answer that these headers begin."""
-        is_stream = headers.get("content-type", "").startswith("text/event-stream")
-        return cls(headers.get("content-encoding", ""), is_stream)
+    def begin(self, status_code: int, headers: Mapping[str, str]) -> None:
+        self.status_code = status_code
+        self.is_stream = headers.get("content-type", "").startswith("text/event-stream")
+        self.encoding = headers.get("content-encoding", "")
 
     def add(self, chunk: bytes) -> None:
+        if self.first_byte_at is None:
+            self.first_byte_at = time.perf_counter()
         self.size_bytes += len(chunk)
         room = HEAD_BYTES - len(self.head)
         self.head += chunk[:room]
@@ -104,7 +111,12 @@ def read_answer(protocol: str, body: bytes, encoding: str, *, is_stream: bool, w
         id=_name_in(named, "id"),
         model=_name_in(named, "model"),
         is_ended=is_stream and _is_ended(plain),
-        is_failed=any(map(_is_failure, documents)),
+        is_failed=any(
+            document.get("type") == "error"
+            or document.get("error")
+            or _inner(document, "response").get("error")
+            for document in documents
+        ),
     )
 
 
@@ -180,12 +192,6 @@ def _is_ended(body: bytes) -> bool:
         return False
     data = last.removeprefix(b"data:").strip()
     return data == b"[DONE]" or any(document.get("type") in _LAST_TYPES for document in _documents(data))
-
-
-def _is_failure(document: Mapping[str, Any]) -> bool:
-    """Return whether a document, or the answer within an event, is an error."""
-    inner = _inner(document, "response")
-    return document.get("type") == "error" or bool(document.get("error") or inner.get("error"))
 
 
 def _name_in(document: Mapping[str, Any], name: str) -> str:
