@@ -18,9 +18,18 @@ from contextopt.api.protocol.authentication import (
     in_reach,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, pick, reply
+from contextopt.api.protocol.outputs import (
+    PageQuery,
+    add_fields,
+    created,
+    list_page,
+    match_given,
+    pick,
+    reply,
+)
 from contextopt.api.protocol.problems import FieldError, errors_of
 from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.figures import IN_API, SIZES, Figure
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
 from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY
 from contextopt.assemblies.verify import verify_assembly
@@ -31,6 +40,12 @@ from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.lookups import find_one
 from contextopt.models import Assembly
 from contextopt.paging import by_moment
+
+
+def described(figure: Figure, *, is_known: bool = False) -> Any:
+    """Return the type of a figure with its description; `is_known` if it is never null here."""
+    kind = figure.known_type if is_known else figure.type
+    return Annotated[kind, Field(description=figure.describe(is_known=is_known) or None)]
 
 
 class BaselineOut(TypedDict):
@@ -82,6 +97,7 @@ class CertificateOut(TypedDict):
     total_tokens: int
 
 
+@add_fields({figure.name: described(figure, is_known=True) for figure in SIZES})
 class PlacementOut(TypedDict):
     """Where the context goes, which blocks to hold for the next prompt, and what the prompt shares with the
     conversation's last one.
@@ -90,10 +106,6 @@ class PlacementOut(TypedDict):
     name: str
     in_sight: list[int]
     rewritten: bool
-    prompt_tokens: int
-    shared_prefix_tokens: int
-    cached_tokens: int
-    cacheable_tokens: int
 
 
 class IncludedOut(TypedDict):
@@ -134,6 +146,7 @@ class AssemblyOut(TypedDict):
     counts: dict[str, int]
 
 
+@add_fields({figure.name: described(figure) for figure in IN_API})
 class AssemblyRow(TypedDict):
     """The figures of a logged assembly. `not_counted` explains why `tokens_saved` is null."""
 
@@ -148,28 +161,6 @@ class AssemblyRow(TypedDict):
     actor: str
     as_of: datetime
     created_at: datetime
-    truncated: bool
-    is_sent: bool
-    records_filtered: int
-    records_included: int
-    records_dropped: int
-    compression_ratio: float | None
-    tokens_before: int | None
-    tokens_after: int
-    tokens_available: int
-    tokens_saved: int | None
-    not_counted: str
-    placement: str
-    carried_tokens: int
-    prompt_tokens: int | None
-    shared_prefix_tokens: int | None
-    cached_tokens: int | None
-    cacheable_tokens: int | None
-    utilisation: float | None
-    assembly_ms: float
-    encoding: str
-    tokenizer_version: str
-    sha256: str
 
 
 class AssemblyPage(TypedDict):

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -41,6 +42,7 @@ from contextopt.api.protocol.idempotency import HEADER, KEY_MAX, WRITES, is_repe
 from contextopt.api.protocol.problems import Problem
 from contextopt.api.protocol.reference import complete, read_reference, refusals_json, refusals_of
 from contextopt.api.protocol.transport import JsonBody, guard
+from contextopt.assemblies.figures import FIGURES
 from contextopt.errors import InvalidInput
 from contextopt.inputs import FAULTS_MAX, field_problems
 
@@ -96,7 +98,9 @@ class ContextApi(NinjaAPI):
         for methods in schema["paths"].values():
             for method, operation in methods.items():
                 _describe(operation, method.upper(), is_repeatable=operation["operationId"] in secured)
-        complete(schema, read_reference(self.folders()))
+        reference = read_reference(self.folders())
+        described = {figure.name: figure.describe() for figure in FIGURES if figure.help}
+        complete(schema, replace(reference, fields=described | reference.fields))
 
     def validation_error_from_error_contexts(
         self, error_contexts: list[ValidationErrorContext[Any]]

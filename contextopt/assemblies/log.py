@@ -14,15 +14,12 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
 from contextopt.assemblies.candidates import ConfiguredSpace
+from contextopt.assemblies.figures import STORED
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgercolumns import pack_entries
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine import ContextConfig, PartSizes
-from contextopt.engine.adaptive import LOW_RELEVANCE
-from contextopt.engine.assembly import NOT_LOADED
-from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT
-from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.settings import SCORED_STAGE
 from contextopt.engine.text.tokens import Counter, Measurable
@@ -39,12 +36,7 @@ log = structlog.get_logger(__name__)
 
 ASSEMBLY_COLUMNS = (
     "id", "team_id", "space_id", "config_id", "kind", "stage", "phase", "model", "conversation", "actor",
-    "as_of", "created_at", "records_filtered", "records_included", "over_record_limit", "over_budget",
-    "duplicates", "low_relevance", "outside_window", "deleted", "tokens_before", "tokens_after",
-    "tokens_available",
-    "total_tokens", "system_tokens", "history_tokens", "response_tokens", "placement", "carried_tokens",
-    "prompt_tokens", "shared_prefix_tokens", "cached_tokens", "cacheable_tokens", "truncated",
-    "is_sent", "warning_codes", "assembly_ms", "encoding", "tokenizer_version", "sha256", "is_demo",
+    "as_of", "created_at", "is_demo", *(figure.name for figure in STORED),
 )  # fmt: skip
 PAYLOAD_COLUMNS = ("text", "baseline_text", "ledger", "config", "request", "record_ids", "givens")
 _PLACEHOLDERS = {
@@ -146,8 +138,9 @@ def _attributes(assembly_id: int, result: AssemblyResult, occasion: Occasion) ->
 
 
 def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
-    stats, allocation, request = result.stats, result.allocation, occasion.request
-    certificate, dropped = result.certificate, stats.dropped_by_reason
+    request = occasion.request
+    measured = {figure.name: figure.measure(result) for figure in STORED if figure.measure}
+    sizes = result.prompt_sizes.figures()
     return {
         "id": occasion.id,
         "team_id": occasion.team_id,
@@ -161,45 +154,12 @@ def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, An
         "actor": occasion.actor,
         "as_of": result.as_of,
         "created_at": occasion.created_at,
-        "records_filtered": stats.records_filtered,
-        "records_included": stats.records_included,
-        "low_relevance": dropped.get(LOW_RELEVANCE, 0),
-        "over_record_limit": dropped.get(OVER_RECORD_LIMIT, 0) + dropped.get(NOT_LOADED, 0),
-        "over_budget": dropped.get(OVER_BUDGET, 0),
-        "duplicates": dropped.get(DUPLICATE_OF, 0),
-        "outside_window": stats.outside_window,
-        "deleted": stats.deleted,
-        "tokens_before": stats.stage3_tokens,
-        "tokens_after": stats.tokens_used,
-        "tokens_available": stats.tokens_available,
-        "total_tokens": allocation.total,
-        "system_tokens": allocation.system,
-        "history_tokens": allocation.history,
-        "response_tokens": allocation.response,
-        **_placement_values(result, request),
-        "truncated": stats.truncated,
-        "is_sent": occasion.is_sent,
-        "warning_codes": [warning.code for warning in result.warnings],
-        "assembly_ms": result.assembly_ms,
-        "encoding": certificate.encoding,
-        "tokenizer_version": certificate.tokenizer_version,
-        "sha256": certificate.sha256,
         "is_demo": occasion.is_demo,
-    }
-
-
-def _placement_values(result: AssemblyResult, request: AssemblyIn) -> dict[str, Any]:
-    """Return the placement if the request asks for one, and the prompt's sizes in a conversation."""
-    placed = result.placed
-    has_placement = bool(request.placement or request.conversation)
-    known = placed.split if is_in_conversation(request) else None
-    return {
-        "placement": placed.placement if has_placement else "",
-        "carried_tokens": placed.sight.tokens,
-        "prompt_tokens": known.tokens if known else None,
-        "shared_prefix_tokens": placed.shared_tokens if known else None,
-        "cached_tokens": known.cached if known else None,
-        "cacheable_tokens": known.cacheable if known else None,
+        "is_sent": occasion.is_sent,
+        # Empty if the request asks for no placement, and unknown outside of a conversation.
+        "placement": result.placed.placement if request.placement or request.conversation else "",
+        **(sizes if is_in_conversation(request) else dict.fromkeys(sizes)),
+        **measured,
     }
 
 

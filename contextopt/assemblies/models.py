@@ -8,6 +8,7 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
 from contextopt.assemblies.ledgercolumns import EntryJson, unpack_entries
+from contextopt.engine.placement.choice import Split
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, read_warnings
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
@@ -50,6 +51,9 @@ PLACEMENT_CHOICES = (("system", "System prompt"), ("tail", "Before the question"
 
 NO_QUESTION_KEPT = "question_not_kept"
 """In a logged request: a question was asked, but the space's gateway policy keeps only sizes."""
+
+SPLIT = ("prompt_tokens", "cached_tokens", "cacheable_tokens")
+"""The columns of `Assembly.split`: a prompt's tokens, those in the cache, and those that enter it."""
 
 SLOW_MS = 500
 """The target for an assembly, in milliseconds."""
@@ -267,6 +271,11 @@ class Assembly(models.Model):
         if self.prompt_tokens is None or self.shared_prefix_tokens is None:
             return None
         return self.shared_prefix_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+    @property
+    def split(self) -> Split | None:
+        """The prompt divided by what the provider's cache does with it; None outside of a conversation."""
+        return Split.of(*(getattr(self, name) for name in SPLIT))
 
     @property
     def utilisation(self) -> float | None:

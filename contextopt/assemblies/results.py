@@ -8,6 +8,7 @@ from typing import Any
 from contextopt import engine
 from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS
+from contextopt.assemblies.placement.state import PromptSizes
 from contextopt.engine import Assembled, LedgerEntry
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.rendering import record_lines
@@ -88,11 +89,13 @@ class AssemblyResult:
             "name": placed.placement,
             "in_sight": self.in_sight,
             "rewritten": placed.is_rewritten,
-            "prompt_tokens": placed.split.tokens,
-            "shared_prefix_tokens": placed.shared_tokens,
-            "cached_tokens": placed.split.cached,
-            "cacheable_tokens": placed.split.cacheable,
+            **self.prompt_sizes.figures(),
         }
+
+    @property
+    def prompt_sizes(self) -> PromptSizes:
+        placed = self.placed
+        return PromptSizes(placed.split.tokens, placed.shared_tokens, placed.split)
 
     def to_json(self) -> dict[str, Any]:
         """Return the response of the API and of `assemble --json`."""

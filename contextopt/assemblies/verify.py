@@ -79,14 +79,8 @@ def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
 
 def _from_conversation(payload: AssemblyPayload, tokenizer: Tokenizer) -> Iterator[Figure]:
     """Yield the sizes of the prompt that decide its cost."""
-    sizes = measure_again(payload, tokenizer)
-    if sizes is None:
-        return
-    yield "prompt_tokens", sizes.prompt_tokens
-    if sizes.split is not None:
-        yield "shared_prefix_tokens", sizes.shared_prefix_tokens
-        yield "cached_tokens", sizes.split.cached
-        yield "cacheable_tokens", sizes.split.cacheable
+    if sizes := measure_again(payload, tokenizer):
+        yield from ((name, tokens) for name, tokens in sizes.figures().items() if tokens is not None)
 
 
 def _from_warnings(payload: AssemblyPayload) -> Iterator[Figure]:

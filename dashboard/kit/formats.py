@@ -1,11 +1,14 @@
 """Formats numbers, settings and reasons for pages."""
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
+from contextopt.assemblies.figures import Figure, Format
 from contextopt.engine.declarations import ALL
 from contextopt.engine.settings import SETTINGS
-from contextopt.models import Kind
+from contextopt.models import Assembly, Kind
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "–"
@@ -164,3 +167,19 @@ def fewer_words(rate: float | None) -> str:
         return NONE
     share = percent(abs(rate))
     return "about the same" if share == percent(0.0) else f"{share} {'more' if rate < 0 else 'fewer'}"
+
+
+_FORMATS: dict[Format, Callable[[Any], str]] = {
+    Format.WHOLE: whole,
+    Format.SIGNED: signed,
+    Format.RATIO: ratio,
+    Format.PERCENT: percent,
+    Format.MILLISECONDS: milliseconds,
+    Format.YES_NO: lambda value: "yes" if value else "no",
+}
+
+
+def figure_words(figure: Figure, row: Assembly) -> str:
+    """Return a figure of the row as text, with the figure that it is a part of."""
+    text = _FORMATS[figure.format](getattr(row, figure.name))
+    return f"{text} of {whole(getattr(row, figure.out_of))}" if figure.out_of else text

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 from django.utils import timezone
 
+from contextopt.assemblies.models import SPLIT
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.verify import Difference
 from contextopt.engine.placement.choice import Split
@@ -29,11 +30,12 @@ _SHOWN = f"""
      GROUP BY 1, 2
 """
 # Assemblies not yet in a rollup are left out, and so are days that wait to be measured again.
-_LOGGED = """
-    SELECT (a.created_at AT TIME ZONE %(zone)s)::date AS day, a.model, sum(a.prompt_tokens)::bigint AS tokens,
-           sum(a.cached_tokens)::bigint AS cached, sum(a.cacheable_tokens)::bigint AS cacheable
+_SPLIT = zip(SPLIT, ("tokens", "cached", "cacheable"), strict=True)
+_LOGGED = f"""
+    SELECT (a.created_at AT TIME ZONE %(zone)s)::date AS day, a.model,
+           {", ".join(f"coalesce(sum(a.{column}), 0)::bigint AS {name}" for column, name in _SPLIT)}
       FROM contextopt_assembly a
-     WHERE a.team_id = %(team)s AND a.prompt_tokens IS NOT NULL AND a.is_sent
+     WHERE a.team_id = %(team)s AND a.{SPLIT[0]} IS NOT NULL AND a.is_sent
        AND NOT EXISTS (SELECT FROM dashboard_unfoldedassembly u WHERE u.assembly_id = a.id)
      GROUP BY 1, 2 ORDER BY 1, 2
 """

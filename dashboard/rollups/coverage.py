@@ -15,18 +15,46 @@ from dashboard.rollups.models import UnfoldedAssembly
 FRESH_ROWS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class FigureFilter:
-    """The assemblies that a page's figures cover; None means any."""
+# The configs of a version as an array, so that the index alone finds their rollups.
+_CONFIGS = """ANY(ARRAY(
+    SELECT c.id FROM contextopt_contextconfig c JOIN contextopt_space s ON s.id = c.space_id
+     WHERE s.team_id = %(team_id)s AND c.version = %(config_version)s))"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssemblyFilter:
+    """The assemblies of a team that have these dimensions; None means any."""
 
     team_id: int
-    period: Period
     space_id: int | None = None
     stage: int | None = None
     kind: str | None = None
     phase: str | None = None
     config_version: int | None = None
     model: str | None = None
+
+    def where(self, alias: str = "", **columns: str) -> str:
+        """Return the conditions in SQL, each after an AND. Other tables may name their own columns."""
+        given = [name for name, value in self.dimensions().items() if value is not None]
+        return "".join(
+            f" AND {alias}config_id = {_CONFIGS}"
+            if name == "config_version" and name not in columns
+            else f" AND {columns.get(name, alias + name)} = %({name})s"
+            for name in given
+        )
+
+    def dimensions(self) -> dict[str, Any]:
+        """Return the parameters of `where`, without the team."""
+        names = ("space_id", "stage", "kind", "phase", "config_version", "model")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class FigureFilter(AssemblyFilter):
+    """The assemblies that a page's figures cover."""
+
+    team_id: int
+    period: Period
 
     def over(self, period: Period) -> "FigureFilter":
         return replace(self, period=period)
@@ -50,18 +78,6 @@ class FigureFilter:
         return self.space_id is None and self.config_version is None
 
 
-# The configs of a version as an array, so that the index alone finds their rollups.
-_CONDITIONS = {
-    "space_id": "space_id = %(space_id)s",
-    "stage": "stage = %(stage)s",
-    "kind": "kind = %(kind)s",
-    "phase": "phase = %(phase)s",
-    "config_version": "config_id = ANY(ARRAY(SELECT c.id FROM contextopt_contextconfig c"
-    " JOIN contextopt_space s ON s.id = c.space_id"
-    " WHERE s.team_id = %(team_id)s AND c.version = %(config_version)s))",
-    "model": "model = %(model)s",
-}
-
 _FRESH = measured(
     QUARTER,
     """FROM (SELECT assembly_id FROM dashboard_unfoldedassembly LIMIT %(fresh_rows)s) u
@@ -80,20 +96,13 @@ def rollup_rows(wanted: FigureFilter) -> str:
     The last quarter counts whole, so a period ends up to 15 minutes after its `until`. Days and summaries of
     another time zone than the period's, and invalid summaries, are not used until a job has rebuilt them.
     """
-    narrowed = narrow_dimensions(wanted)
+    narrowed = wanted.where()
     rows = _summary_rows(narrowed) if wanted.is_of_all_spaces else _detailed_rows(narrowed)
     return f"""{rows}
         UNION ALL
         SELECT start, {_NAMES} FROM ({_FRESH}) AS fresh
          WHERE start >= %(start)s AND start < %(until)s {narrowed}
     """
-
-
-def narrow_dimensions(wanted: FigureFilter) -> str:
-    """Return the conditions of a filter on rollups or the log, each after an AND."""
-    return "".join(
-        f" AND {condition}" for name, condition in _CONDITIONS.items() if getattr(wanted, name) is not None
-    )
 
 
 def _detailed_rows(narrowed: str) -> str:
@@ -142,7 +151,7 @@ def rollup_parameters(wanted: FigureFilter) -> dict[str, Any]:
         "until": period.until,
         "zone": period.zone.key,
         "fresh_rows": FRESH_ROWS,
-        **{name: getattr(wanted, name) for name in _CONDITIONS},
+        **wanted.dimensions(),
     }
 
 

@@ -1,8 +1,8 @@
 """Fixed buckets that can be added up over hours, spaces, kinds, or whatever a page asks for together.
 
 A histogram has one bucket more than it has edges: the first is below the first edge, the last is not below
-the last. The smallest and the largest value are kept beside it, so that no percentile leaves their range.
-Edges never change without a rebuild of the rollups.
+the last. The smallest and the largest value are kept beside it, so that no percentile leaves their range. The
+table of figures declares the edges.
 """
 
 from bisect import bisect_right
@@ -12,6 +12,8 @@ from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
+
+from contextopt.assemblies.figures import FIGURES
 
 type Floats = NDArray[np.float64]
 type Ends = tuple[float, float]
@@ -95,16 +97,11 @@ def exact_percentile(values: Sequence[float], share: float) -> float | None:
     return sorted(values)[max(1, ceil(len(values) * share)) - 1] if values else None
 
 
-def _octaves(first: float, octaves: int, steps: int, digits: int = 6) -> tuple[float, ...]:
-    """Return edges from `first`, each 2^(1/steps) times the previous one."""
-    return tuple(round(first * 2 ** (n / steps), digits) for n in range(octaves * steps + 1))
-
-
-# Half a millisecond to eight seconds, each bucket 12 % wide.
-ASSEMBLY_MS = Histogram("ms_histogram", _octaves(0.5, 14, 6))
-# 32 to 131,072 tokens, each bucket 19 % wide.
-TOKENS = Histogram("tokens_histogram", _octaves(32, 12, 4))
-UTILISATION = Histogram("utilisation_histogram", tuple(n / 20 for n in range(1, 21)))
-# 15 records of a million to all of them, each bucket 15 % wide: large spaces have tiny ratios.
-RATIO = Histogram("ratio_histogram", _octaves(2**-16, 16, 5, digits=12))
-HISTOGRAMS = (ASSEMBLY_MS, TOKENS, UTILISATION, RATIO)
+BY_FIGURE = {
+    figure.name: Histogram(f"{figure.buckets.name}_histogram", figure.buckets.edges)
+    for figure in FIGURES
+    if figure.buckets
+}
+HISTOGRAMS = tuple(BY_FIGURE.values())
+ASSEMBLY_MS, TOKENS = BY_FIGURE["assembly_ms"], BY_FIGURE["tokens_after"]
+UTILISATION, RATIO = BY_FIGURE["utilisation"], BY_FIGURE["compression_ratio"]

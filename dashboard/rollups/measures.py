@@ -1,18 +1,10 @@
 """The measures of assemblies in SQL: the same columns for raw rows and for rollups."""
 
-from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL
-from dashboard.rollups.histograms import ASSEMBLY_MS, HISTOGRAMS, RATIO, TOKENS, UTILISATION, Histogram
+from contextopt.assemblies.figures import FIGURES, Adds
+from dashboard.rollups.histograms import BY_FIGURE, HISTOGRAMS, Histogram
 from dashboard.rollups.models import DIMENSIONS, SUMMARY_DIMENSIONS
 
 DIMENSION_COLUMNS = tuple(f"{name}_id" if name in {"space", "config"} else name for name in DIMENSIONS)
-RATIO_SQL = "a.records_included::float8 / nullif(a.records_filtered, 0)"
-# Other kinds have no budget, or one of their own.
-_HAS_BUDGET = "a.kind = 'space' AND a.tokens_available > 0"
-_SENT = "FILTER (WHERE a.is_sent)"
-_SAVED = "a.tokens_before::bigint - a.tokens_after"
-# An empty prompt has no shares.
-_SAVED_SHARE = f"({_SAVED})::float8 / nullif(a.prompt_tokens, 0)"
-UTILISATION_SQL = f"CASE WHEN {_HAS_BUDGET} THEN a.tokens_after::float8 / a.tokens_available END"
 
 
 def _counted(histogram: Histogram, value: str) -> str:
@@ -39,37 +31,20 @@ def _distribution(histogram: Histogram, value: str) -> dict[str, str]:
     }
 
 
-# Column → its expression over the rows `a` of the log. Its type is that of rollups: pages read both together,
-# and converting takes a quarter of the query's time.
-MEASURED = {
-    "assemblies": "count(*)::integer",
-    "truncated": "(count(*) FILTER (WHERE a.truncated))::integer",
-    "records_filtered": "sum(a.records_filtered)",
-    "records_included": "sum(a.records_included)",
-    "empties": f"(count(*) FILTER (WHERE {EMPTY_SQL}))::integer",
-    "tokens_before": f"coalesce(sum(a.tokens_before) FILTER (WHERE {COUNTS_SQL}), 0)",
-    "tokens_after": f"coalesce(sum(a.tokens_after) {_SENT}, 0)",
-    "tokens_saved": f"coalesce(sum({_SAVED}) FILTER (WHERE {COUNTS_SQL}), 0)::bigint",
-    "prompts": f"(count(a.prompt_tokens) {_SENT})::integer",
-    "prompt_tokens": f"coalesce(sum(a.prompt_tokens) {_SENT}, 0)",
-    "shared_tokens": f"coalesce(sum(a.shared_prefix_tokens) {_SENT}, 0)",
-    "cached_tokens": f"coalesce(sum(a.cached_tokens) {_SENT}, 0)",
-    "cacheable_tokens": f"coalesce(sum(a.cacheable_tokens) {_SENT}, 0)",
-    "carried_tokens": f"coalesce(sum(a.carried_tokens) {_SENT}, 0)",
-    "saved_in_prompts": (
-        f"coalesce(sum({_SAVED}) FILTER (WHERE {COUNTS_SQL} AND a.prompt_tokens > 0), 0)::bigint"
-    ),
-    "saved_cached": f"coalesce(sum({_SAVED_SHARE} * a.cached_tokens) FILTER (WHERE {COUNTS_SQL}), 0)",
-    "saved_cacheable": f"coalesce(sum({_SAVED_SHARE} * a.cacheable_tokens) FILTER (WHERE {COUNTS_SQL}), 0)",
-    "ratios": f"coalesce(sum({RATIO_SQL}), 0)",
-    "with_ratio": "(count(*) FILTER (WHERE a.records_filtered > 0))::integer",
-    "utilisations": f"coalesce(sum({UTILISATION_SQL}), 0)",
-    "with_utilisation": f"(count(*) FILTER (WHERE {_HAS_BUDGET}))::integer",
-    **_distribution(ASSEMBLY_MS, "a.assembly_ms"),
-    **_distribution(TOKENS, "a.tokens_after"),
-    **_distribution(UTILISATION, UTILISATION_SQL),
-    **_distribution(RATIO, RATIO_SQL),
+# Column → its expression over the rows `a` of the log.
+MEASURED = {total.column: figure.total_sql(total.adds) for figure in FIGURES for total in figure.totals} | {
+    column: expression
+    for figure in FIGURES
+    if figure.buckets
+    for column, expression in _distribution(BY_FIGURE[figure.name], figure.value_sql).items()
 }
+FRACTIONS = frozenset(
+    total.column
+    for figure in FIGURES
+    for total in figure.totals
+    if figure.known_type is float and total.adds is Adds.SUM
+)
+"""Columns that are sums of fractions, which depend on the order in which they are added up."""
 # How columns add up that are no sums; each aggregate has the function that does the same to two values.
 _SMALLEST = {histogram.smallest for histogram in HISTOGRAMS}
 _LARGEST = {histogram.largest for histogram in HISTOGRAMS}

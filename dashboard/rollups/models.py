@@ -6,18 +6,19 @@ transaction, so an assembly counts once, whenever its transaction commits, witho
 
 from datetime import date
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 from pgvector.django import VectorField
 
+from contextopt.assemblies.figures import FIGURES, Adds, Figure, Total
 from contextopt.assemblies.placement.modelcatalog import EnteredPrice
 from contextopt.engine.placement.choice import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
 from contextopt.limits import MODEL_MAX
 from contextopt.models import ContextConfig, Kind, Space, Team
-from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
+from dashboard.rollups.histograms import ASSEMBLY_MS, HISTOGRAMS, Histogram
 
 # The dimensions that distinguish assemblies, in the order of the unique index.
 DIMENSIONS = ("space", "stage", "kind", "config", "phase", "model")
@@ -29,7 +30,10 @@ def _counts(histogram: Histogram) -> VectorField:
 
 
 class Rollup(models.Model):
-    """Counts and sums of the assemblies that share a period of time and all dimensions."""
+    """Counts and sums of the assemblies that share a period of time and all dimensions.
+
+    The columns after the dimensions come from the table of figures.
+    """
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="+", db_index=False)
     start = models.DateTimeField()
@@ -39,51 +43,29 @@ class Rollup(models.Model):
     config = models.ForeignKey(ContextConfig, models.DB_CASCADE, null=True, related_name="+")
     phase = models.CharField(max_length=64, blank=True)
     model = models.CharField(max_length=MODEL_MAX, blank=True)
-    assemblies = models.PositiveIntegerField()
-    truncated = models.PositiveIntegerField()
-    empties = models.PositiveIntegerField(default=0, help_text="space contexts without records")
-    records_filtered = models.BigIntegerField()
-    records_included = models.BigIntegerField()
-    # `tokens_before` and `tokens_saved` count only savings that match `contextopt.assemblies.models.COUNTS`.
-    tokens_before = models.BigIntegerField()
-    tokens_after = models.BigIntegerField()
-    tokens_saved = models.BigIntegerField(help_text="of assemblies with a baseline")
-    # The prompts whose conversation is known, and what the provider's cache does with their tokens. Amounts
-    # in dollars are computed from these when a page reads them, at the prices of the day.
-    prompts = models.PositiveIntegerField(default=0, help_text="contexts whose whole prompt was measured")
-    prompt_tokens = models.BigIntegerField(default=0)
-    shared_tokens = models.BigIntegerField(default=0)
-    cached_tokens = models.BigIntegerField(default=0)
-    cacheable_tokens = models.BigIntegerField(default=0)
-    carried_tokens = models.BigIntegerField(default=0, help_text="part of tokens_after")
-    # The saving of each prompt is as cached and as cacheable as the prompt itself.
-    saved_in_prompts = models.BigIntegerField(default=0, help_text="part of tokens_saved")
-    saved_cached = models.FloatField(default=0.0)
-    saved_cacheable = models.FloatField(default=0.0)
-    # Averages are over requests: store the sum of their ratios and how many had one.
-    ratios = models.FloatField()
-    with_ratio = models.PositiveIntegerField()
-    utilisations = models.FloatField()
-    with_utilisation = models.PositiveIntegerField()
-    # Each histogram stands beside the ends of its values, which are null without any.
-    ms_histogram = _counts(ASSEMBLY_MS)
-    ms_smallest = models.FloatField(null=True)
-    ms_largest = models.FloatField(null=True)
-    tokens_histogram = _counts(TOKENS)
-    tokens_smallest = models.FloatField(null=True)
-    tokens_largest = models.FloatField(null=True)
-    utilisation_histogram = _counts(UTILISATION)
-    utilisation_smallest = models.FloatField(null=True)
-    utilisation_largest = models.FloatField(null=True)
-    ratio_histogram = _counts(RATIO)
-    ratio_smallest = models.FloatField(null=True)
-    ratio_largest = models.FloatField(null=True)
+    assemblies: int
 
     class Meta:
         abstract = True
 
     def __str__(self) -> str:
         return f"{self.assemblies} assemblies from {self.start:%Y-%m-%d %H:%M}"
+
+
+def _total_field(figure: Figure, total: Total) -> "models.Field[Any, Any]":
+    if total.adds is Adds.COUNT:
+        return models.PositiveIntegerField(default=0)
+    return models.FloatField(default=0.0) if figure.known_type is float else models.BigIntegerField(default=0)
+
+
+# Each histogram stands beside the ends of its values, which are null without any.
+for _figure in FIGURES:
+    for _total in _figure.totals:
+        Rollup.add_to_class(_total.column, _total_field(_figure, _total))
+for _histogram in HISTOGRAMS:
+    Rollup.add_to_class(_histogram.name, _counts(_histogram))
+    for _end in (_histogram.smallest, _histogram.largest):
+        Rollup.add_to_class(_end, models.FloatField(null=True))
 
 
 class QuarterRollup(Rollup):

@@ -11,6 +11,7 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from contextopt.assemblies.models import SPLIT
 from contextopt.assemblies.placement.modelcatalog import EnteredPrice, TokenPrice, resolve_price
 from contextopt.sql import fetch_rows
 from dashboard.rollups.coverage import FigureFilter
@@ -29,11 +30,11 @@ PRICE_JOIN = """
            AND rollups.start >= price.since AND rollups.start < price.until
 """
 """Joins `rollups` with the prices of their models that held on their day, in dollars a token."""
-DOLLARS = """(cached_tokens * price.read + cacheable_tokens * price.write
-              + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
+_TOKENS, _CACHED, _CACHEABLE = SPLIT
+_REST = f"({_TOKENS} - {_CACHED} - {_CACHEABLE})"
+DOLLARS = f"({_CACHED} * price.read + {_CACHEABLE} * price.write + {_REST} * price.input)"
 """The cost of the prompts in a row."""
-DOLLARS_ANEW = """((cached_tokens + cacheable_tokens) * price.write
-                   + (prompt_tokens - cached_tokens - cacheable_tokens) * price.input)"""
+DOLLARS_ANEW = f"(({_CACHED} + {_CACHEABLE}) * price.write + {_REST} * price.input)"
 """The cost of the same prompts if each had begun with something new."""
 SAVED_DOLLARS = """(saved_cached * price.read + saved_cacheable * price.write
                     + (saved_in_prompts - saved_cached - saved_cacheable) * price.input)"""

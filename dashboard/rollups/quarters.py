@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Q
 
-from dashboard.rollups.coverage import FRESH_ROWS
+from dashboard.rollups.coverage import FRESH_ROWS, AssemblyFilter
 
 QUARTER = timedelta(minutes=15)
 # Enough for a page's rows and one more that tells whether there are older ones. Each quarter found holds at
@@ -20,38 +20,22 @@ QUARTERS_NEEDED = 53
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class Narrowing(AssemblyFilter):
     """The dimensions that a list is filtered by, and its limits in time."""
 
     team_id: int
     before: datetime | None = None
     since: datetime | None = None
-    space_id: int | None = None
-    stage: int | None = None
-    kind: str = ""
-    phase: str = ""
-    config_ids: Sequence[int] | None = None
-    model: str = ""
     truncated: str = ""
 
     @property
     def is_needed(self) -> bool:
-        """Whether any filter lacks an index of its own."""
-        given = (self.stage, self.kind, self.phase, self.model, self.truncated)
-        return any(given) or self.config_ids is not None
+        """Whether any filter lacks an index of its own, as a space has."""
+        given = [value for name, value in self.dimensions().items() if name != "space_id"]
+        return bool(self.truncated) or any(value is not None for value in given)
 
 
-_DIMENSIONS = """
-    (%(space_id)s::bigint IS NULL OR space_id = %(space_id)s)
-    AND (%(stage)s::smallint IS NULL OR stage = %(stage)s)
-    AND (%(kind)s = '' OR kind = %(kind)s)
-    AND (%(phase)s = '' OR phase = %(phase)s)
-    AND (%(model)s = '' OR model = %(model)s)
-    AND (%(config_ids)s::bigint[] IS NULL OR config_id = ANY(%(config_ids)s))
-"""
-_PASSES = f"""
-    team_id = %(team_id)s AND start <= coalesce(%(before)s, 'infinity'::timestamptz) AND {_DIMENSIONS}
-"""
+_PASSES = "team_id = %(team_id)s AND start <= coalesce(%(before)s, 'infinity'::timestamptz) {where}"
 # Rollups count their truncated assemblies, so they can answer both yes and no.
 _TRUNCATED = {"": "", "yes": "AND truncated > 0", "no": "AND truncated < assemblies"}
 # Both are read from their unique index alone, unless truncation is filtered. A local day has up to 25 hours.
@@ -69,21 +53,24 @@ _QUARTERS = f"""
 """
 # Unfolded assemblies are in no rollup, whatever their date. Count only those that pass the filter: the rest
 # would stretch the range up to now, and everything in between would be read.
-_FRESH = f"""
+_FRESH = """
     SELECT count(*), min(a.created_at), max(a.created_at)
       FROM (SELECT assembly_id FROM dashboard_unfoldedassembly LIMIT %(rows)s) u
-      LEFT JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s AND {_DIMENSIONS}
+      LEFT JOIN contextopt_assembly a ON a.id = u.assembly_id AND a.team_id = %(team_id)s {where}
 """
 
 
 def narrow(wanted: Narrowing) -> Q:
     """Return the times of the next page's assemblies as a filter, in two queries; all times if unknown."""
     with connection.cursor() as cursor:
-        cursor.execute(_FRESH, {**_parameters(wanted), "rows": FRESH_ROWS + 1})
+        cursor.execute(
+            _FRESH.format(where=wanted.where("a.")), {**_parameters(wanted), "rows": FRESH_ROWS + 1}
+        )
         waiting, first, last = cursor.fetchone()
         if waiting > FRESH_ROWS:
             return Q()
-        cursor.execute(_QUARTERS.format(truncated=_TRUNCATED[wanted.truncated]), _parameters(wanted))
+        quarters = _QUARTERS.format(truncated=_TRUNCATED[wanted.truncated], where=wanted.where())
+        cursor.execute(quarters, _parameters(wanted))
         stretches = list(join_quarters(start for (start,) in cursor.fetchall()))
     if first is not None:
         stretches.append((first, last + timedelta(microseconds=1)))
@@ -118,11 +105,6 @@ def _parameters(wanted: Narrowing) -> dict[str, Any]:
         "team_id": wanted.team_id,
         "before": wanted.before,
         "since": wanted.since or datetime.fromisoformat("2000-01-01T00:00:00+00:00"),
-        "space_id": wanted.space_id,
-        "stage": wanted.stage,
-        "kind": wanted.kind,
-        "phase": wanted.phase,
-        "model": wanted.model,
-        "config_ids": list(wanted.config_ids) if wanted.config_ids is not None else None,
         "needed": QUARTERS_NEEDED,
+        **wanted.dimensions(),
     }

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from contextopt.assemblies.figures import FIGURES
 from contextopt.sql import fetch_rows
-from dashboard.rollups.coverage import FigureFilter, narrow_dimensions, rollup_parameters
-from dashboard.rollups.measures import QUARTER, RATIO_SQL, UTILISATION_SQL
+from dashboard.rollups.coverage import FigureFilter, rollup_parameters
+from dashboard.rollups.measures import QUARTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class SmallGroups:
 
 
 class LogRow(NamedTuple):
-    """The figures of one assembly; a ratio or utilisation that it lacks is None."""
+    """The figures of one assembly that have buckets, by their names; a figure that it lacks is None."""
 
     created_at: datetime
     kind: str
@@ -33,10 +34,10 @@ class LogRow(NamedTuple):
     utilisation: float | None
 
 
-_FIGURES = f"""
-    a.id, a.created_at, a.kind, a.stage, a.assembly_ms AS ms, a.tokens_after AS tokens, {RATIO_SQL} AS ratio,
-    {UTILISATION_SQL} AS utilisation
-"""
+_MEASURED = {figure.buckets.name: figure.value_sql for figure in FIGURES if figure.buckets}
+_FIGURES = "a.id, a.created_at, a.kind, a.stage, " + ", ".join(
+    f"{value} AS {name}" for name, value in _MEASURED.items()
+)
 _IS_SMALL = "(kind = ANY(%(kinds)s) OR stage = ANY(%(stages)s))"
 # Days of any time zone lead to the quarters; a local day has up to 25 hours. An assembly that is not in a
 # rollup yet may be in a quarter that is.
@@ -51,7 +52,7 @@ WITH days AS MATERIALIZED (
          WHERE team_id = %(team_id)s AND start >= days.start AND start < days.start + interval '25 hours'
            AND {_IS_SMALL} {{narrowed}}) q
 )
-SELECT created_at, kind, stage, ms, tokens, ratio, utilisation FROM (
+SELECT created_at, kind, stage, {", ".join(_MEASURED)} FROM (
     SELECT {_FIGURES} FROM quarters q JOIN contextopt_assembly a
         ON a.team_id = %(team_id)s
        AND a.created_at >= q.start AND a.created_at < q.start + interval '15 minutes'
@@ -69,4 +70,4 @@ SELECT created_at, kind, stage, ms, tokens, ratio, utilisation FROM (
 def read_small_groups(wanted: FigureFilter, small: SmallGroups) -> list[LogRow]:
     """Return the assemblies of these kinds and stages, oldest first, in one query."""
     values = {**rollup_parameters(wanted), "kinds": list(small.kinds), "stages": list(small.stages)}
-    return fetch_rows(LogRow, _ROWS.format(narrowed=narrow_dimensions(wanted)), values)
+    return fetch_rows(LogRow, _ROWS.format(narrowed=wanted.where()), values)

@@ -12,6 +12,7 @@ from contextopt.assemblies.verify import Difference
 from dashboard.rollups.fold import summed
 from dashboard.rollups.measures import (
     DIMENSION_COLUMNS,
+    FRACTIONS,
     MEASURE_COLUMNS,
     QUARTER,
     columns,
@@ -19,9 +20,8 @@ from dashboard.rollups.measures import (
 )
 from dashboard.rollups.models import SUMMARY_DIMENSIONS, DayRollup, DaySummary, HourSummary, QuarterRollup
 
-# Sums of fractions depend on the order in which they are added up.
+# Applies to sums of fractions.
 TOLERANCE = 1e-6
-_FRACTIONS = ("ratios", "utilisations", "saved_cached", "saved_cacheable")
 
 # Assemblies that wait to be folded are in no rollup, and days that wait to be rebuilt are not compared.
 _LOG = measured(
@@ -70,7 +70,7 @@ def _sides(name: str) -> tuple[str, str]:
 
 def _differ(name: str) -> str:
     stored, added = _sides(name)
-    if name in _FRACTIONS:
+    if name in FRACTIONS:
         return f"abs(coalesce({stored}, 0) - coalesce({added}, 0)) > {TOLERANCE}"
     return f"{stored} IS DISTINCT FROM {added}"
 

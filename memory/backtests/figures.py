@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 from django.db.models import Aggregate, Count, F, FloatField, Q, Sum
 from django.db.models.functions import Coalesce, TruncDate
 
+from contextopt.assemblies.models import SPLIT
 from contextopt.assemblies.placement.modelcatalog import PriceBook
-from contextopt.assemblies.replay.replay import cost_of, logged_split
+from contextopt.assemblies.replay.replay import cost_of
 from contextopt.engine.placement.choice import Split
 from memory.backtests.models import Backtest, BacktestRow
 
@@ -142,15 +143,14 @@ class BacktestCosts:
         return self.after / self.before - 1 if self.before else None
 
 
-_KNOWN = Q(prompt_after__isnull=False, assembly__cacheable_tokens__isnull=False)
+_LOGGED = [f"assembly__{name}" for name in SPLIT]
+_KNOWN = Q(prompt_after__isnull=False, **{f"{name}__isnull": False for name in _LOGGED})
 _SUMS = {
     "prompts": Count("pk"),
-    "prompt_was": Sum("assembly__prompt_tokens"),
-    "cached_was": Sum("assembly__cached_tokens"),
-    "cacheable_was": Sum("assembly__cacheable_tokens"),
-    "prompt_is": Sum("prompt_after"),
-    "cached_is": Sum("cached_after"),
-    "cacheable_is": Sum("cacheable_after"),
+    **{
+        f"sum_{place}": Sum(name)
+        for place, name in enumerate((*_LOGGED, "prompt_after", "cached_after", "cacheable_after"))
+    },
 }
 
 
@@ -177,7 +177,8 @@ def read_costs(backtests: Sequence[Backtest]) -> dict[int, BacktestCosts]:
         if price is None:
             costs[backtest_id] = _add(so_far, prompts, 0, 0.0, 0.0)
         else:
-            before, after = price.dollars(_split(*sums[:3])), price.dollars(_split(*sums[3:]))
+            splits = (Split.of(*sums[:3]), Split.of(*sums[3:]))
+            before, after = (price.dollars(split) for split in splits if split)
             costs[backtest_id] = _add(so_far, prompts, prompts, before, after)
     return costs
 
@@ -188,16 +189,12 @@ def _add(costs: BacktestCosts, prompts: int, priced: int, before: float, after: 
     )
 
 
-def _split(tokens: int, cached: int, cacheable: int) -> Split:
-    return Split(cached, cacheable, tokens - cached - cacheable)
-
-
 def row_dollars(row: BacktestRow, book: PriceBook) -> tuple[float | None, float | None]:
     """Return what a row's prompt cost as logged, and what it would cost; None if unknown.
 
     Load the row with its assembly and team.
     """
-    logged, again = logged_split(row.assembly), row.split_after
+    logged, again = row.assembly.split, row.split_after
     if logged is None or again is None:
         return None, None
     before, after = (cost_of(row.assembly, split, book) for split in (logged, again))

@@ -137,7 +137,4 @@ class BacktestRow(models.Model):
     @property
     def split_after(self) -> Split | None:
         """The prompt's tokens by what the provider's cache would do with them."""
-        if self.prompt_after is None or self.cached_after is None or self.cacheable_after is None:
-            return None
-        rest = self.prompt_after - self.cached_after - self.cacheable_after
-        return Split(self.cached_after, self.cacheable_after, rest)
+        return Split.of(self.prompt_after, self.cached_after, self.cacheable_after)

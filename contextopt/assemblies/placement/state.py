@@ -167,6 +167,15 @@ class PromptSizes:
     shared_prefix_tokens: int | None = None
     split: Split | None = None
 
+    def figures(self) -> dict[str, int | None]:
+        """Return the sizes by the names of their figures."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "shared_prefix_tokens": self.shared_prefix_tokens,
+            "cached_tokens": self.split.cached if self.split else None,
+            "cacheable_tokens": self.split.cacheable if self.split else None,
+        }
+
 
 def measure_again(payload: AssemblyPayload, tokenizer: Tokenizer) -> PromptSizes | None:
     """Measure a logged prompt again, from its conversation's earlier assemblies and the sizes in its request.

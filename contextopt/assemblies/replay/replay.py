@@ -213,14 +213,6 @@ def cost_of(assembly: Assembly, split: Split | None, book: PriceBook) -> PromptC
     return PromptCost(split, price.dollars(split) if price else None)
 
 
-def logged_split(assembly: Assembly) -> Split | None:
-    """Return the logged split of the prompt by the cache; None outside of a conversation."""
-    tokens, cached, cacheable = assembly.prompt_tokens, assembly.cached_tokens, assembly.cacheable_tokens
-    if tokens is None or cached is None or cacheable is None:
-        return None
-    return Split(cached, cacheable, tokens - cached - cacheable)
-
-
 def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
     """Return the sizes of the prompt with the replayed context, as if the last prompt had been replayed too.
 

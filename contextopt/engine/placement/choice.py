@@ -74,6 +74,13 @@ class Split:
     cacheable: int
     rest: int
 
+    @classmethod
+    def of(cls, tokens: int | None, cached: int | None, cacheable: int | None) -> "Split | None":
+        """Return the split of a prompt of that many tokens; None if any number is unknown."""
+        if tokens is None or cached is None or cacheable is None:
+            return None
+        return cls(cached, cacheable, tokens - cached - cacheable)
+
     @property
     def tokens(self) -> int:
         return self.cached + self.cacheable + self.rest

@@ -12,6 +12,7 @@ from django.db.models.fields.tuple_lookups import TupleGreaterThan, TupleLessTha
 from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
+from contextopt.assemblies.figures import IN_CSV, SORTS
 from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.details import DUPLICATE_OF
@@ -39,7 +40,7 @@ from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
 from dashboard.pages.assemblies.curve import draw_curve
 from dashboard.pages.assemblies.explanations import explain_named
-from dashboard.pages.assemblies.filters import SORTS, AssembliesForm
+from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.assemblies.listrows import SEARCHED_ROWS, follow, read_list
 from dashboard.pages.assemblies.sections import mark_used, section_rows
 from dashboard.pages.assemblies.votebox import read_assembly_feedback
@@ -51,13 +52,7 @@ COMPARED = 2
 LIST_TEMPLATE, TEMPLATE = "dashboard/assemblies.html", "dashboard/assembly.html"
 CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
-    "records_filtered", "records_included", "over_record_limit", "over_budget", "low_relevance",
-    "duplicates", "outside_window", "deleted",
-    "placement", "carried_tokens", "prompt_tokens", "shared_prefix_tokens", "cached_tokens",
-    "cacheable_tokens",
-    "tokens_before", "tokens_after", "tokens_available", "total_tokens", "system_tokens", "history_tokens",
-    "response_tokens", "tokens_saved", "truncated", "is_sent", "empty", "warning_codes", "assembly_ms",
-    "encoding", "tokenizer_version", "sha256",
+    *(figure.name for figure in IN_CSV),
 )  # fmt: skip
 _CSV_SOURCES = {"space": "space__slug", "config_version": "config__version", "tokens_saved": "saved"}
 
@@ -95,7 +90,7 @@ def _list_context(request: TeamRequest, form: AssembliesForm) -> dict[str, Any]:
         "page": page,
         "rows": _list_rows(page.rows),
         "has_prefixes": any(row.prompt_tokens is not None for row in page.rows),
-        "sorts": {sort: _sort_link(form, sort) for sort, _ in SORTS},
+        "sorts": {sort.slug: _sort_link(form, sort.slug) for sort in SORTS},
         "chips": form.chips(),
         "query_without_chips": form.query_without_chips(),
         "query": form.query(),

@@ -4,14 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from contextopt.assemblies.figures import BY_NAME
 from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.engine.agents.linediff import diff_text
 from contextopt.models import Assembly
 from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
-from dashboard.kit.formats import milliseconds, percent, ratio, reason_words, signed, whole
+from dashboard.kit.formats import figure_words, reason_words
 from dashboard.kit.inspector import Titled, title_of
 
 NOT_NAMED = "not listed"
+COMPARED = tuple(
+    BY_NAME[name]
+    for name in (
+        "shared_prefix_tokens", "records_included", "compression_ratio", "tokens_after", "utilisation",
+        "tokens_saved", "truncated", "assembly_ms",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +91,7 @@ def _figures(row: Assembly) -> dict[str, str]:
         "Model": row.model or "–",
         "Conversation": row.conversation or "–",
         "Placement": row.get_placement_display() or "–",
-        "Shared with the last prompt": "–"
-        if row.shared_prefix_tokens is None
-        else whole(row.shared_prefix_tokens),
-        "Records included": f"{whole(row.records_included)} of {whole(row.records_filtered)}",
-        "Compression ratio": ratio(row.compression_ratio),
-        "Tokens used": f"{whole(row.tokens_after)} of {whole(row.tokens_available)}",
-        "Budget utilisation": percent(row.utilisation),
-        "Tokens saved": signed(row.tokens_saved),
-        "Truncated": "yes" if row.truncated else "no",
-        "Assembly time (ms)": milliseconds(row.assembly_ms),
+        **{figure.label: figure_words(figure, row) for figure in COMPARED},
         "SHA-256": f"{row.sha256[:16]}…",
     }
 

@@ -6,6 +6,7 @@ from django import forms
 from django.db.models import Exists, OuterRef, QuerySet
 
 from contextopt.agents.models import PHASE_MAX
+from contextopt.assemblies.figures import SORTS
 from contextopt.assemblies.models import CONVERSATION_MAX, SLOW_MS, AssemblyQuerySet
 from contextopt.engine.warnings import INSUFFICIENT
 from contextopt.inputs import INT_MAX, read_digits
@@ -16,14 +17,6 @@ from dashboard.kit.formats import code_words
 from dashboard.kit.pages import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow
 
-SORTS = [
-    ("", "Newest first"),
-    ("saved", "Most tokens saved first"),
-    ("slowest", "Slowest first"),
-    ("dropped", "Most records dropped first"),
-    ("emptiest", "Lowest budget utilisation first"),
-    ("fewest", "Fewest records first"),
-]
 WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]
 GATEWAY = "gateway"
 HASH_START = re.compile(r"[0-9a-f]{6,64}")
@@ -61,7 +54,9 @@ class AssembliesForm(SpaceFilterForm):
     end = MomentField(is_end=True, label="To")
     find = forms.CharField(max_length=200, required=False)
     words = forms.CharField(max_length=200, required=False)
-    sort = forms.ChoiceField(choices=SORTS, required=False)
+    sort = forms.ChoiceField(
+        choices=[("", "Newest first"), *((sort.slug, sort.label) for sort in SORTS)], required=False
+    )
     live = forms.BooleanField(required=False)
 
     @property
@@ -146,10 +141,10 @@ class AssembliesForm(SpaceFilterForm):
             since=given["start"],
             space_id=self.space_id,
             stage=int(given["stage"]) if given["stage"] else None,
-            kind="" if given["kind"] == AGENTS else given["kind"],
-            phase=given["phase"],
-            config_ids=self._config_ids() if given["config"] else None,
-            model=given["model"],
+            kind=None if given["kind"] == AGENTS else given["kind"] or None,
+            phase=given["phase"] or None,
+            config_version=given["config"],
+            model=given["model"] or None,
             truncated=given["truncated"],
         )
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Case, F, FloatField, Q, When
-from django.db.models.functions import Cast, NullIf
+from django.db.models import Q
 
+from contextopt.assemblies.figures import SORTS
 from contextopt.assemblies.models import AssemblyQuerySet
 from contextopt.inputs import read_digits
-from contextopt.models import Assembly, Kind
+from contextopt.models import Assembly
 from dashboard.kit.pages import PAGE_ROWS, Page, newest_page
 
 # No index has the order of a figure, so only this many of the newest rows are sorted: 30 ms.
@@ -18,16 +18,7 @@ SORTED_ROWS = 10_000
 SEARCHED_ROWS = 1_000
 WORDS_MAX = 8
 
-_LEFT_OUT = F("records_filtered") - F("records_included")
-_USED = Cast("tokens_after", FloatField()) / NullIf(F("tokens_available"), 0)
-_INCLUDED = Case(When(kind=Kind.SPACE, then=F("records_included")))
-ORDERS = {
-    "saved": F("saved").desc(nulls_last=True),
-    "slowest": F("assembly_ms").desc(),
-    "dropped": _LEFT_OUT.desc(),
-    "emptiest": _USED.asc(nulls_last=True),
-    "fewest": _INCLUDED.asc(nulls_last=True),
-}
+ORDERS = {sort.slug: sort.order for sort in SORTS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,7 @@ from contextopt.assemblies.inputs import ReplayIn
 from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.assemblies.models import Kind
 from contextopt.assemblies.placement.modelcatalog import PriceBook
-from contextopt.assemblies.replay.replay import (
-    PromptCost,
-    Replay,
-    cost_of,
-    logged_split,
-    replay_assembly,
-    replayed_sizes,
-)
+from contextopt.assemblies.replay.replay import PromptCost, Replay, cost_of, replay_assembly, replayed_sizes
 from contextopt.assemblies.verify import read_config
 from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
 from contextopt.inputs import INT_MAX, read_digits
@@ -136,7 +129,7 @@ def _comparison(again: Replay, data: ReplayIn | None, request: TeamRequest) -> d
 def _costs(again: Replay, data: ReplayIn | None) -> tuple[PromptCost, PromptCost] | None:
     """Return what the prompt cost and would cost after the provider's cache, if its conversation is known."""
     book, sizes = PriceBook(), replayed_sizes(again, data)
-    before = cost_of(again.assembly, logged_split(again.assembly), book)
+    before = cost_of(again.assembly, again.assembly.split, book)
     after = cost_of(again.assembly, sizes.split if sizes else None, book)
     return (before, after) if before and after else None
 

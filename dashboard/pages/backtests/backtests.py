@@ -16,7 +16,6 @@ from django_htmx.http import HttpResponseClientRefresh
 from pydantic import TypeAdapter, ValidationError
 
 from contextopt.assemblies.placement.modelcatalog import PriceBook
-from contextopt.assemblies.replay.replay import logged_split
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.inputs import BigInt
 from contextopt.models import AssemblyPayload, ContextConfig, Role, Space
@@ -250,7 +249,7 @@ def backtest_csv(request: TeamRequest, backtest_id: int) -> StreamingHttpRespons
 def _csv_rows(found: Backtest) -> Iterator[list[Any]]:
     rows, book = found.rows.select_related("assembly__team").order_by("-assembly_id"), PriceBook()
     for row in rows.iterator(chunk_size=CSV_CHUNK):
-        before, again = logged_split(row.assembly), row.split_after
+        before, again = row.assembly.split, row.split_after
         figures = [getattr(row, name) for name in CSV_FIGURES]
         records = [len(row.added), len(row.removed), len(row.evidence), len(row.lost), len(row.gained)]
         prompts = [split and split.tokens for split in (before, again)]

@@ -43,21 +43,16 @@ _REPORTED = """
              WHERE team_id = %(team_id)s AND created_at >= %(start)s AND is_inserted
                AND cached_tokens IS NOT NULL) answer
       JOIN contextopt_assembly a ON a.id = answer.assembly_id
-      LEFT JOIN contextopt_contextconfig c ON c.id = a.config_id
      WHERE answer.prompt_tokens IS NOT NULL
        AND a.team_id = %(team_id)s AND a.created_at >= %(start)s AND a.created_at < %(until)s
-       AND (%(space_id)s::bigint IS NULL OR a.space_id = %(space_id)s)
-       AND (%(stage)s::smallint IS NULL OR a.stage = %(stage)s)
-       AND (%(config_version)s::integer IS NULL OR c.version = %(config_version)s)
-       AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
-       AND (%(phase)s::text IS NULL OR a.phase = %(phase)s)
-       AND (%(model)s::text IS NULL OR a.model = %(model)s)
+       {narrowed}
 """
 
 
 def read_reported(wanted: FigureFilter) -> Reported:
     """Return what endpoints reported of the period's prompts, in one query."""
-    (found,) = fetch_rows(Reported, _REPORTED, rollup_parameters(wanted))
+    query = _REPORTED.format(narrowed=wanted.where("a."))
+    (found,) = fetch_rows(Reported, query, rollup_parameters(wanted))
     return found
 
 

@@ -8,13 +8,14 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
 from django.db import connection
 
+from contextopt.assemblies.figures import BY_NAME
 from contextopt.models import Kind
 from dashboard.kit.formats import approximate, whole
 from dashboard.kit.periods import Bucket, Period
@@ -30,6 +31,7 @@ from dashboard.rollups.histograms import (
     Histogram,
     exact_percentile,
 )
+from dashboard.rollups.measures import FRACTIONS, MEASURE_COLUMNS
 from dashboard.rollups.prices import (
     DOLLARS,
     DOLLARS_ANEW,
@@ -183,22 +185,31 @@ class StageFigures:
         return self.tokens_saved / self.tokens_before if self.tokens_before else None
 
 
+# Figures that are sums of rollups; records are those of contexts of spaces.
+_SUMS = tuple(name for name in Figures._fields if name in MEASURE_COLUMNS and name != "records_included")
+# Figures that are means, with the columns of their sum and their count.
+_MEANS = {
+    name: tuple(total.column for total in BY_NAME[figure].totals)
+    for name, figure in (("ratio", "compression_ratio"), ("utilisation", "utilisation"))
+}
+
+
+def _sums(columns: Iterable[str]) -> str:
+    return ", ".join(
+        f"sum({column}){'' if column in FRACTIONS else '::bigint'} AS {column}" for column in columns
+    )
+
+
 # First add rollups up to the rows that a page distinguishes, then these few rows for each grouping.
 _FOUND = (
     """
     WITH found AS MATERIALIZED (
-        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}
-               sum(assemblies) AS assemblies, sum(truncated) AS truncated,
-               sum(records_included) FILTER (WHERE kind = 'space') AS records_included,
-               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts, sum(empties) AS empties,
-               sum(tokens_before)::bigint AS tokens_before, sum(tokens_after)::bigint AS tokens_after,
-               sum(tokens_saved)::bigint AS tokens_saved,
-               sum(ratios) AS ratios, sum(with_ratio) AS with_ratio,
-               sum(utilisations) AS utilisations, sum(with_utilisation) AS with_utilisation,
-               sum(prompts) AS prompts, sum(prompt_tokens)::bigint AS prompt_tokens,
-               sum(shared_tokens)::bigint AS shared_tokens, sum(cached_tokens)::bigint AS cached_tokens,
-               sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,"""
+        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}"""
     f"""
+               {_sums((*_SUMS, "truncated", *chain(*_MEANS.values())))},
+               sum(records_included) FILTER (WHERE kind = 'space') AS records_included,
+               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts,
+               sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,
                sum({DOLLARS}) FILTER (WHERE prompts > 0) AS dollars,
                sum({DOLLARS_ANEW}) FILTER (WHERE prompts > 0) AS dollars_anew,
                sum({SAVED_DOLLARS}) FILTER (WHERE prompts > 0) AS saved_dollars,
@@ -216,21 +227,19 @@ _ENDS = ", ".join(
     f"min({histogram.smallest}) AS {histogram.smallest}, max({histogram.largest}) AS {histogram.largest}"
     for histogram in HISTOGRAMS
 )
+_MEAN_SQL = ", ".join(
+    f"sum({total}) / nullif(sum({known}), 0)::float8 AS {name}" for name, (total, known) in _MEANS.items()
+)
 # A column for each field of Figures. The last five are worked out from histograms.
-_FIGURES = """
-    sum(assemblies)::bigint AS assemblies,
-    sum(ratios) / nullif(sum(with_ratio), 0)::float8 AS ratio,
-    sum(utilisations) / nullif(sum(with_utilisation), 0)::float8 AS utilisation,
+_FIGURES = f"""
+    {_sums(_SUMS)},
+    {_MEAN_SQL},
     sum(truncated)::float8 / nullif(sum(assemblies), 0)::float8 AS truncation_rate,
-    sum(tokens_saved)::bigint AS tokens_saved, sum(tokens_before)::bigint AS tokens_before,
-    sum(tokens_after)::bigint AS tokens_after,
     sum(records_included)::float8 / nullif(sum(contexts), 0)::float8 AS records_included,
-    sum(prompts)::bigint AS prompts, sum(prompt_tokens)::bigint AS prompt_tokens,
-    sum(shared_tokens)::bigint AS shared_tokens, sum(cached_tokens)::bigint AS cached_tokens,
     sum(dollars) AS dollars, sum(dollars_anew) AS dollars_anew,
     sum(saved_dollars) AS saved_dollars, sum(saved_dollars_listed) AS saved_dollars_listed,
     coalesce(sum(priced), 0)::bigint AS priced,
-    coalesce(sum(contexts), 0)::bigint AS contexts, sum(empties)::bigint AS empties,
+    coalesce(sum(contexts), 0)::bigint AS contexts,
     NULL AS p50_ms, NULL AS p95_ms, NULL AS p99_ms, NULL AS median_ratio, NULL AS median_utilisation
 """
 # The values of `grouping`: one bit for each column that was not distinguished.

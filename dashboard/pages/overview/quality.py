@@ -45,12 +45,7 @@ SELECT is_now, v.faults, v.verdicts, t.completed, t.ended, t.retried_completed, 
           JOIN contextopt_assembly a ON a.id = i.assembly_id
          WHERE i.team_id = %(team_id)s AND i.created_at >= %(before)s AND i.created_at < %(until)s
            AND (i.created_at >= %(start)s OR i.created_at < %(before_until)s)
-           AND (%(space_id)s::bigint IS NULL OR i.space_id = %(space_id)s)
-           AND (%(stage)s::smallint IS NULL OR i.stage = %(stage)s)
-           AND (%(config_version)s::integer IS NULL OR i.config_version = %(config_version)s)
-           AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
-           AND (%(phase)s::text IS NULL OR a.phase = %(phase)s)
-           AND (%(model)s::text IS NULL OR a.model = %(model)s)
+           {narrowed}
          GROUP BY 1) v
   FULL JOIN (
         SELECT t.created_at >= %(start)s AS is_now, count(*) AS ended,
@@ -65,6 +60,7 @@ SELECT is_now, v.faults, v.verdicts, t.completed, t.ended, t.retried_completed, 
            AND (t.created_at >= %(start)s OR t.created_at < %(before_until)s)
          GROUP BY 1) t USING (is_now)
 """
+_OF_ITEMS = {name: f"i.{name}" for name in ("space_id", "stage", "config_version")}
 
 
 def read_quality(wanted: FigureFilter) -> tuple[Quality, Quality]:
@@ -73,7 +69,7 @@ def read_quality(wanted: FigureFilter) -> tuple[Quality, Quality]:
     narrowed = (wanted.space_id, wanted.stage, wanted.phase, wanted.config_version, wanted.model)
     with connection.cursor() as cursor:
         cursor.execute(
-            _QUALITY,
+            _QUALITY.format(narrowed=wanted.where("a.", **_OF_ITEMS)),
             {
                 **rollup_parameters(wanted),
                 "before": before.start,
@@ -111,23 +107,27 @@ SELECT CASE WHEN a.is_sent THEN coalesce(v.stage, 0) ELSE 0 END,
        count(*), count(*) FILTER (WHERE v.rating = 'up')
   FROM memory_vote v JOIN contextopt_assembly a ON a.id = v.assembly_id
  WHERE v.team_id = %(team_id)s AND v.created_at >= %(start)s AND v.created_at < %(until)s
-   AND (%(space_id)s::bigint IS NULL OR v.space_id = %(space_id)s)
-   AND (%(stage)s::smallint IS NULL OR a.is_sent AND v.stage = %(stage)s)
-   AND (%(config_version)s::integer IS NULL OR a.is_sent AND v.config_version = %(config_version)s)
-   AND (%(phase)s::text IS NULL OR v.phase = %(phase)s)
-   AND (%(kind)s::text IS NULL OR a.kind = %(kind)s)
-   AND (%(model)s::text IS NULL OR a.model = %(model)s)
+   {narrowed}
  GROUP BY 1, 2
  UNION ALL
 SELECT 0, NULL, 0, 0 WHERE EXISTS (SELECT FROM memory_vote WHERE team_id = %(team_id)s)
 """
+_OF_VOTES = {
+    "space_id": "v.space_id",
+    "stage": "CASE WHEN a.is_sent THEN v.stage END",
+    "config_version": "CASE WHEN a.is_sent THEN v.config_version END",
+    "phase": "v.phase",
+}
 
 
 def read_feedback(wanted: FigureFilter) -> Feedback | None:
     """Return the period's votes by the time they were given; None if the team has never voted."""
     edges = wanted.period.edges
     with connection.cursor() as cursor:
-        cursor.execute(_VOTES, {**rollup_parameters(wanted), "edges": array_text(edges)})
+        cursor.execute(
+            _VOTES.format(narrowed=wanted.where("a.", **_OF_VOTES)),
+            {**rollup_parameters(wanted), "edges": array_text(edges)},
+        )
         rows = cursor.fetchall()
     return _by_stage([row for row in rows if row[1]], len(edges) - 1) if rows else None
 
@@ -136,13 +136,13 @@ def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:
     points: defaultdict[int, list[Proportion]] = defaultdict(lambda: [NO_VOTES] * buckets)
     for stage, bucket, votes, liked in rows:
         points[stage][bucket - 1] = Proportion(liked, votes)
-    stages = {stage: sum(found, NO_VOTES) for stage, found in points.items()}
+    stages = {stage: sum(found, NO_VOTES) for stage, found in sorted(points.items())}
     total = sum(stages.values(), NO_VOTES)
     # Votes without a stage count in the total, but have no line of their own.
     return Feedback(
         total,
         {stage: votes for stage, votes in stages.items() if stage},
-        {stage: tuple(found) for stage, found in points.items() if stage},
+        {stage: tuple(points[stage]) for stage in stages if stage},
     )
 
 
