@@ -14,13 +14,16 @@ from django.db.models.functions import Length
 from django.utils import timezone
 
 from benchmarks.corpus import Generated, generate
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import AssemblyPayload, EmbeddingFill, EmbeddingModel, Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.search import registry
-from contextopt.search.embedders import configured_embedder
+from contextopt.search.embedders.current import configured_embedder
+from contextopt.search.models import EmbeddingFill, EmbeddingModel
 from contextopt.search.vectors.indexes import build_index
 from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import upsert_records
 from contextopt.spaces.spaces import create_space, delete_space
 

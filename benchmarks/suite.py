@@ -35,7 +35,8 @@ from benchmarks.service.recount import Recount
 from benchmarks.service.replays import measure_replays
 from benchmarks.service.web import measure_web
 from benchmarks.spaces import Filled, generated_space, measured, say, settle
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 
 DATA_SPACE = "given"
 

@@ -15,12 +15,13 @@ from contextopt.assemblies.purge import erase_from_assemblies, erase_gone_spaces
 from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.locks import Lock, only_here, unless_deleted
-from contextopt.models import Record, Space, StoredResponse
 from contextopt.people.logins import sweep_throttles
+from contextopt.people.models import StoredResponse
 from contextopt.search import registry
-from contextopt.search.embedders import EmbeddingUnavailable
+from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import count_changed
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import lock_space, summarise_again
 from contextopt.spaces.recordviews import forget_views
 from contextopt.spaces.storedresponses import erase_about_gone_records, erase_named

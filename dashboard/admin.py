@@ -8,7 +8,8 @@ from django.http import HttpRequest
 
 from contextopt.admin.base import LoggedAdmin
 from contextopt.assemblies.placement.modelcatalog import list_price
-from dashboard.models import ModelPrice, SavedView
+from dashboard.kit.savedviews import SavedView
+from dashboard.rollups.models import ModelPrice
 
 
 @admin.register(ModelPrice)

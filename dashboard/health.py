@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 
 from config.celery import CHAT_QUEUE, QUEUE
 from config.embedded import place
-from contextopt.models import Assembly
+from contextopt.assemblies.models import Assembly
 from contextopt.search.vectors.storage import embedding_status
 from dashboard.beats import Duty, WorkerBeat
 from dashboard.kit.formats import whole

@@ -26,9 +26,9 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from psycopg_pool import PoolTimeout
 
-from contextopt.models import Scope
 from contextopt.people.keys import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
+from contextopt.people.models import Scope
 from dashboard.health import Health, read_health
 from dashboard.rollups.coverage import FRESH_ROWS
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.locks import unless_deleted
-from contextopt.models import Team
+from contextopt.people.models import Team
 from dashboard import demo
 from dashboard.rollups.fold import keep_rollups
 

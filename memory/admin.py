@@ -14,23 +14,15 @@ from unfold.forms import BaseDialogForm
 
 from contextopt.admin.base import PurgeForm, RulesAdmin, ViewOnlyAdmin, action, actor, display, view_only
 from contextopt.errors import Conflict
+from memory.backtests.models import Backtest
+from memory.feedback.models import ExternalMessage, Vote
 from memory.memories.memories import delete_memory, restore_memory
+from memory.memories.models import Memory, MemoryEmbedding
 from memory.memories.purge import purge_memory
-from memory.models import (
-    Backtest,
-    Evaluation,
-    ExternalMessage,
-    HalfLife,
-    Memory,
-    MemoryEmbedding,
-    MemoryPolicy,
-    QuestionSet,
-    ReviewItem,
-    ReviewRules,
-    StrategyUse,
-    TrustChange,
-    Vote,
-)
+from memory.memories.rules import HalfLife, MemoryPolicy
+from memory.questions.models import Evaluation, QuestionSet
+from memory.review.models import ReviewItem, ReviewRules
+from memory.strategies.models import StrategyUse, TrustChange
 from memory.strategies.strategies import reinstate_strategy, retire_strategy
 
 

@@ -12,7 +12,7 @@ class MemoryConfig(AppConfig):
         from memory import listeners
         from memory.memories.memories import SEARCHABLE
         from memory.memories.purge import purge_space_memories
-        from memory.questions.results import erase_from_evaluations
+        from memory.questions.evaluationresults import erase_from_evaluations
 
         registry.register(SEARCHABLE)
         register_eraser(erase_from_evaluations)

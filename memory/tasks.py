@@ -8,11 +8,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from contextopt.locks import Lock, only_here, unless_deleted
-from contextopt.models import Team
+from contextopt.people.models import Team
 from memory.backtests.backtests import BACKTESTS
+from memory.backtests.models import Backtest
 from memory.memories.purge import purge_due
-from memory.models import Backtest, Evaluation
 from memory.questions.evaluations import EVALUATIONS
+from memory.questions.models import Evaluation
 from memory.review.queue import fill_queue
 from memory.strategies.reports import learn_pending
 

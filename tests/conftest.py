@@ -12,7 +12,8 @@ from django.db import connection, transaction
 from pytest_django import DjangoDbBlocker
 
 from config.embedded import postgres
-from contextopt.models import Role, Space, Team, User
+from contextopt.people.models import Role, Team, User
+from contextopt.spaces.models import Space
 from tests import factories
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from contextopt.agents.handoffs.findings import add_finding, advance_phase
 from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn
+from contextopt.agents.handoffs.models import Finding
 from contextopt.agents.inputs import AttemptIn, ProfileIn, TaskIn
+from contextopt.agents.models import PhaseProfile, Task
 from contextopt.agents.phases import FilterResult, filter_agent_context, publish_profile
 from contextopt.agents.retries import AttemptResult, record_attempt
 from contextopt.agents.tasks import create_task
@@ -15,28 +17,16 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.chat.endpoint import Completion
 from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.models import Conversation, Message
 from contextopt.chat.outbox import claim_message, create_conversation, send_message, store_answer
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
 from contextopt.engine.text.tokens import get_counter
-from contextopt.models import (
-    ApiKey,
-    Conversation,
-    Finding,
-    GatewayRequest,
-    Membership,
-    Message,
-    PhaseProfile,
-    Record,
-    Repository,
-    Role,
-    Scope,
-    Space,
-    Task,
-    Team,
-    User,
-)
+from contextopt.gateway.models import GatewayRequest
+from contextopt.people.models import ApiKey, Membership, Role, Scope, Team, User
 from contextopt.repositories.indexing import create_posted
+from contextopt.repositories.models import Repository
 from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import create_record
 from contextopt.spaces.spaces import create_space
 from tests.gitrepos import SHOP

@@ -12,7 +12,7 @@ from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.replay.material import load_material
 from contextopt.assemblies.replay.replay import decide_again
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine import Assembled
+from contextopt.engine.values import Assembled
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted

@@ -27,7 +27,9 @@ from django.utils import timezone
 from config.settings import BASE_DIR
 from contextopt.gateway.app import Gateway
 from contextopt.gateway.deciders import Decider
-from contextopt.models import GatewayPolicy, Scope, Space, Team
+from contextopt.gateway.models import GatewayPolicy
+from contextopt.people.models import Scope, Team
+from contextopt.spaces.models import Space
 from dashboard.rollups.fold import keep_rollups
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, in_own_loop

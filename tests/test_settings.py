@@ -12,13 +12,14 @@ from config.settings import BASE_DIR
 from contextopt.admin.configs import ContextConfigAdmin, PublishForm
 from contextopt.api.configs import ConfigOut, config_json
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.engine import ContextConfig as Settings
 from contextopt.engine.declarations import Setting, read_settings
 from contextopt.engine.settings import REQUESTED, SETTINGS, STAGES, Section, setting_of_request
+from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.engine.validation import InvalidValue
-from contextopt.models import ContextConfig, Space
+from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.forms import setting_field
 from contextopt.spaces.inputs import ConfigIn, SettingsIn, type_of
+from contextopt.spaces.models import Space
 from dashboard.kit.formats import setting_label
 from dashboard.pages.assemblies.whatifforms import WhatIfForm
 from dashboard.pages.spaces.forms import ConfigForm

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 from tests import factories
 from tests.walks import walk
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.retrieval.dialogues import load_dialogues
-from contextopt.engine import BriefSettings, Compression, Finding, compress, get_tokenizer, parse_findings
-from contextopt.engine.briefs.findings import MAX_CONTENT_CHARS
+from contextopt.engine.briefs.compressor import Compression, compress
+from contextopt.engine.briefs.findings import MAX_CONTENT_CHARS, Finding, parse_findings
+from contextopt.engine.briefs.settings import BriefSettings
+from contextopt.engine.text.tokens import get_tokenizer
 
 BUDGET_TOKENS = 450
 WINDOW = 60

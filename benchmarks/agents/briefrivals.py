@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from contextopt.engine import get_tokenizer
+from contextopt.engine.text.tokens import get_tokenizer
 
 type Summarise = Callable[[Sequence[str], int], str]
 

@@ -24,8 +24,9 @@ from benchmarks.agents.briefmaterial import (
 from benchmarks.agents.briefreadings import count_unchanged
 from benchmarks.agents.briefrivals import Summarise, load_rivals
 from benchmarks.figures import Figure, Sample, Section, at_least, at_most
-from contextopt.engine import Compression, get_tokenizer
+from contextopt.engine.briefs.compressor import Compression
 from contextopt.engine.briefs.findings import render_finding
+from contextopt.engine.text.tokens import get_tokenizer
 
 NOTES = (
     f"Windows of {WINDOW} commits, or of about as many tokens of a conversation with its turns as findings.",

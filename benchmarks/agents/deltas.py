@@ -11,7 +11,6 @@ from typing import NamedTuple
 from benchmarks.agents.filecases import git
 from benchmarks.agents.patches import apply_change
 from benchmarks.figures import Bar, Figure, Sample, Section, at_least, at_most
-from contextopt.engine import get_tokenizer
 from contextopt.engine.agents.deltas import (
     DEFAULT_LIMITS,
     FULL_FILE,
@@ -22,7 +21,7 @@ from contextopt.engine.agents.deltas import (
     is_binary,
 )
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryPlan, plan_retry
-from contextopt.engine.text.tokens import RenderedCounter
+from contextopt.engine.text.tokens import RenderedCounter, get_tokenizer
 
 MAX_SHARE = 0.08
 # Changes measured per source.

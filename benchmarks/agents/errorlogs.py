@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, Sample, Section, at_least
-from contextopt.engine import Tokenizer, get_tokenizer
 from contextopt.engine.agents.errorlogs import ERROR_CHARS, clean_log, latest_error, latest_error_within
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, plan_retry
-from contextopt.engine.text.tokens import RenderedCounter
+from contextopt.engine.text.tokens import RenderedCounter, Tokenizer, get_tokenizer
 
 BUDGET_TOKENS = 450
 BY_DEFAULT = "a retry, by default"

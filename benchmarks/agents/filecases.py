@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from contextopt.engine.code.filescores import Change
-from contextopt.engine.code.graph import decode
+from contextopt.engine.code.graph.parsing import decode
 
 TRAIN_SHARE = 0.6
 MAX_FILES_CHANGED = 20

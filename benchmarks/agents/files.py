@@ -27,11 +27,12 @@ from benchmarks.agents.filecases import Case, Snapshot, from_checkout, from_issu
 from benchmarks.agents.fileparts import ABLATIONS, Setup
 from benchmarks.agents.tallies import Recorder, Tally
 from benchmarks.figures import Bar, Figure, Section, at_least, at_most
-from contextopt.engine import get_tokenizer
 from contextopt.engine.code.filescores import Ranker, Reading, RepositoryIndex, Weights, read_file
-from contextopt.engine.code.graph import CODE_LANGUAGES, Symbol, decode
+from contextopt.engine.code.graph.parsing import CODE_LANGUAGES, decode
+from contextopt.engine.code.graph.values import Symbol
 from contextopt.engine.code.packing import FULL, HUNKS, PATH, Packed, PackedFile, Policy, Source, pack
 from contextopt.engine.text.lexical import Bm25, LexicalIndex, path_terms, terms
+from contextopt.engine.text.tokens import get_tokenizer
 
 DEPTHS = (5, 10, 20)
 RANKED_TO_PACK = 200

@@ -7,10 +7,10 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.figures import Figure, Sample, Section, at_most
-from contextopt.engine import get_tokenizer
 from contextopt.engine.code.filescores import Change, Reading, RepositoryIndex, read_file
-from contextopt.engine.code.graph import decode
+from contextopt.engine.code.graph.parsing import decode
 from contextopt.engine.code.packing import Source, pack
+from contextopt.engine.text.tokens import get_tokenizer
 
 INDEX_SECONDS = 60.0
 AGAIN_SECONDS = 1.0

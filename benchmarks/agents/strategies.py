@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, Section
 from contextopt.engine.agents.taskpatterns import PATTERNS, detect_task_pattern
-from contextopt.search.embedders import get_embedder
+from contextopt.search.embedders.current import get_embedder
 
 TICKETS = Path(__file__).parents[1] / "data" / "tickets.jsonl"
 MIN_SIMILARITY = 0.3

@@ -22,12 +22,13 @@ from benchmarks.retrieval.dialogues import Dialogue, load_dialogues
 from benchmarks.retrieval.recall import row_of, use_model
 from benchmarks.retrieval.recallrivals import Ranking, load_rivals
 from benchmarks.spaces import say, space_of
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.search import registry
-from contextopt.search.embedders import configured_embedder
+from contextopt.search.embedders.current import configured_embedder
 from contextopt.search.hybrid import Method, Target, prepare_query, search_all
 from contextopt.search.registry import SearchFilters
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.spaces import delete_space
 
 SETTINGS = ("wordllama", "minilm")

@@ -21,7 +21,7 @@ from contextopt.assemblies.placement.rehearsal import (
     rehearse,
 )
 from contextopt.engine.placement.choice import AUTO, SYSTEM, CachePrices
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.spaces.spaces import delete_space
 
 CONTEXT_TOKENS = 2_000

@@ -26,13 +26,15 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.rendering import header
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.values import SpaceContext
-from contextopt.models import EmbeddingModel, EmbeddingState, Space, Team
+from contextopt.people.models import Team
 from contextopt.search import registry
-from contextopt.search.embedders import configured_embedder
+from contextopt.search.embedders.current import configured_embedder
+from contextopt.search.models import EmbeddingModel, EmbeddingState
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
 from contextopt.spaces.importing.dialogues import TURN_TYPE
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import delete_space
 
 BUNDLED = "wordllama"

@@ -13,7 +13,7 @@ import numpy as np
 
 from contextopt.engine.text.lexical import stem
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.search.embedders import get_embedder
+from contextopt.search.embedders.current import get_embedder
 
 FUSION_K = 60
 SMOOTHED_TURNS = 16

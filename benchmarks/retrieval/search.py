@@ -24,10 +24,11 @@ from benchmarks.spaces import (
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.models import Record, Team
+from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
+from contextopt.spaces.models import Record
 from contextopt.spaces.spaces import delete_space
 
 BUDGET_TOKENS = 2_000

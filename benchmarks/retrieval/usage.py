@@ -10,7 +10,7 @@ from benchmarks.spaces import say, space_of
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.engine.evidence import estimate_use
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.spaces.spaces import delete_space
 
 BUDGET_TOKENS = 2_000

@@ -15,11 +15,11 @@ from benchmarks.figures import Figure, Sample, Section, at_most, describe_shares
 from benchmarks.service.contenders import BUDGET_TOKENS, Contender, Taken, load_contenders
 from benchmarks.service.recount import Recount
 from benchmarks.spaces import ENCODING, Filled, describe_givens
-from contextopt import engine
 from contextopt.assemblies.assemble import assemble_space, resolve_config
 from contextopt.assemblies.candidates import load_candidates, load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine.assembly import assemble
 from contextopt.engine.text.tokens import get_tokenizer
 
 STORED = "Contextopt, logged durably"
@@ -178,7 +178,7 @@ def _time_steps(filled: Filled, now: datetime) -> tuple[float, float, float, flo
     marks.append(perf_counter())
     found = load_candidates(space.id, config=config, now=now, tokenizer=tokenizer)
     marks.append(perf_counter())
-    engine.assemble(
+    assemble(
         space.to_value(found.records),
         config,
         now,

@@ -34,7 +34,7 @@ from benchmarks.spaces import say
 API = "/api/v1"
 SPACE = "attacked"
 CROWD = "crowd"
-MAKE_CROWD = f"from contextopt.models import Team; Team.objects.create(slug={CROWD!r}, name={CROWD!r})"
+MAKE_CROWD = f"from contextopt.people.models import Team; Team.objects.create(slug={CROWD!r}, name={CROWD!r})"
 CROWD_WRITERS = 20
 CROWD_RATIO = 3.0
 RECORDS = 500

@@ -21,11 +21,12 @@ from benchmarks.service.server import HOST, serving
 from benchmarks.spaces import settle
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.models import Assembly, Membership, Role, Team, User
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Membership, Role, Team, User
 from dashboard.kit.frame.serverevents import EVENTS_PATH
 from dashboard.management.commands.up import collect_static_files
-from dashboard.models import UnfoldedAssembly
 from dashboard.rollups.fold import FOLD_ROWS, fold
+from dashboard.rollups.models import UnfoldedAssembly
 
 BAR_ASSEMBLIES = 1_000_000
 BAR_OVERVIEW_MS = 60.0

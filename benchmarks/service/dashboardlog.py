@@ -7,7 +7,9 @@ from typing import Any
 from django.db import connection, transaction
 
 from benchmarks.spaces import describe_space, settle
-from contextopt.models import ContextConfig, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import create_space
 
 SPACES = 6

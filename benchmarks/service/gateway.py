@@ -19,9 +19,11 @@ from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.service.prompts import PromptOutcome, PromptPlan
 from benchmarks.service.server import ServerError, free_port, run_plan, start, stop, wait_for
 from benchmarks.spaces import build_indexes, describe_space, fill, say, settle
+from contextopt.gateway.models import GatewayPolicy, GatewayRequest
 from contextopt.management.upkeep import make_searchable
-from contextopt.models import ApiKey, GatewayPolicy, GatewayRequest, Record, Scope, Space, Team
+from contextopt.people.models import ApiKey, Scope, Team
 from contextopt.search import registry
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.spaces import create_space, delete_space
 from dashboard.management.commands.up import gateway_command
 

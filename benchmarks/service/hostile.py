@@ -13,8 +13,9 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.validation import BudgetExceeded
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import SpaceIn
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import create_space, delete_space
 
 RECORDS = 150

@@ -17,7 +17,8 @@ from django.conf import settings
 from benchmarks.corpus import generate
 from benchmarks.figures import Figure, Section, at_least, at_most
 from benchmarks.spaces import say
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import delete_space
 
 SPACE = "imported"

@@ -20,10 +20,12 @@ from benchmarks.retrieval.recall import use_model
 from benchmarks.spaces import describe_space, fill, new_space, say
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.models import Assembly, AssemblyPayload, Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SettingsIn, SpacePatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record, restore_record, update_record, upsert_records
 from contextopt.spaces.recordviews import view_record
 from contextopt.spaces.spaces import delete_space, update_space

@@ -15,8 +15,10 @@ from benchmarks.service.load import Outcome, Plan
 from benchmarks.service.recount import Recount
 from benchmarks.service.server import HOST, ServerError, run_plan, serving
 from benchmarks.spaces import Filled, describe_space
-from contextopt.models import ApiKey, EmbeddingFill, EmbeddingTodo, Record, Scope, Space, Team
+from contextopt.people.models import ApiKey, Scope, Team
+from contextopt.search.models import EmbeddingFill, EmbeddingTodo
 from contextopt.search.vectors.fill import choose_models
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.spaces import create_space, delete_space
 
 CLOSED_CLIENTS = 8

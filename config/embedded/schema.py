@@ -87,7 +87,7 @@ def check_server() -> None:
 
 def migrate_if_pending() -> None:
     """Apply pending migrations and make the default team, once, however many processes ask at once."""
-    from contextopt.models import Team  # models exist only after django.setup()
+    from contextopt.people.models import Team
 
     try:
         if count_pending():

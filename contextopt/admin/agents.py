@@ -11,22 +11,15 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from contextopt.admin.base import AddOnlyAdmin, RulesAdmin, ViewOnlyAdmin, actor, become, check_input, display
 from contextopt.agents.handoffs.compression import default_budgets
+from contextopt.agents.handoffs.models import HandoffSettings
 from contextopt.agents.inputs import PhaseNamed, ProfileIn
-from contextopt.agents.models import PHASE_SETTINGS
+from contextopt.agents.models import PHASE_SETTINGS, Blob, HandoffPhase, PhaseProfile, ReceiverFile, Task
 from contextopt.agents.phases import check_phase, load_active_profile, publish_profile
+from contextopt.agents.retrysettings import RetrySettings
+from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.errors import ContextoptError
 from contextopt.inputs import read_digits
-from contextopt.models import (
-    Blob,
-    HandoffPhase,
-    HandoffSettings,
-    PhaseProfile,
-    ReceiverFile,
-    RetrySettings,
-    StandingDocument,
-    Task,
-)
 
 
 class PublishForm(ModelForm):  # type: ignore[type-arg]

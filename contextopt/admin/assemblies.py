@@ -8,8 +8,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from contextopt.admin.base import ViewOnlyAdmin, display, percent
+from contextopt.assemblies.corrections import Correction
 from contextopt.assemblies.figures import FIGURES, Figure, Format
-from contextopt.models import Assembly, AssemblyPayload, Correction
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 
 PAYLOAD_TEXTS = ("text", "baseline_text", "ledger", "config", "request", "record_ids")
 

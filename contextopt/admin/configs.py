@@ -21,8 +21,7 @@ from contextopt.engine.settings import SETTINGS
 from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import read_digits
-from contextopt.models import ContextConfig
-from contextopt.spaces.configs import change_settings, propose_settings, publish_settings
+from contextopt.spaces.configs import ContextConfig, change_settings, propose_settings, publish_settings
 from contextopt.spaces.forms import setting_field, shown_settings
 
 WIDGETS: dict[type[forms.Widget], type[forms.Widget]] = {

@@ -32,7 +32,6 @@ from contextopt.admin.base import (
     become,
     display,
 )
-from contextopt.models import ApiKey, Membership, Role, Team, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import change_key, create_key, revoke_key
 from contextopt.people.members import (
@@ -46,6 +45,7 @@ from contextopt.people.members import (
     note_removed,
     update_team,
 )
+from contextopt.people.models import ApiKey, Membership, Role, Team, User
 from contextopt.search import registry
 from contextopt.search.wordcounts import drop_gone_corpora
 

@@ -30,9 +30,10 @@ from contextopt.admin.base import (
 from contextopt.assemblies.purge import purge_record
 from contextopt.engine.wording import plural
 from contextopt.errors import PurgedRecord
-from contextopt.models import ApiKey, Record, Space
+from contextopt.people.models import ApiKey
 from contextopt.spaces import records
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn, SpacePatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.spaces import create_space, delete_space, update_space
 
 SPACE_FIELDS = ("name", "description", "categories")

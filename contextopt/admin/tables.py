@@ -2,50 +2,62 @@
 
 from django.contrib.admin import EmptyFieldListFilter
 
-from contextopt import models
 from contextopt.admin.base import display, view_only
+from contextopt.agents.completions import Completion
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.models import Attempt, Blob
+from contextopt.chat.models import Conversation, Message
+from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
+from contextopt.people.models import AuditEvent, Invitation, StoredResponse, Throttle
+from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
+from contextopt.search.models import (
+    DocumentFrequency,
+    EmbeddingFill,
+    EmbeddingModel,
+    EmbeddingTodo,
+    SearchCorpus,
+)
+from contextopt.spaces.models import RecordEmbedding, RecordRevision, RecordView, SpaceCounts, SpaceHour
 
 # People and keys.
-view_only(models.AuditEvent, "at actor action subject team", filters="team action", search="=actor =action")
+view_only(AuditEvent, "at actor action subject team", filters="team action", search="=actor =action")
 view_only(
-    models.Invitation,
+    Invitation,
     "name team role created_by expires_at accepted_at revoked_at",
     filters="team role",
     search="name",
     shown="name team role created_by created_at expires_at accepted_at revoked_at",
 )
 view_only(
-    models.StoredResponse,
+    StoredResponse,
     "idempotency_key api_key status created_at",
     search="=idempotency_key",
     shown="idempotency_key api_key status content_type request_hash created_at",
     hidden="body",
 )
-view_only(models.Throttle, "key free_at", search="=key", order="-free_at")
+view_only(Throttle, "key free_at", search="=key", order="-free_at")
 
 # Spaces.
 view_only(
-    models.RecordRevision,
+    RecordRevision,
     "record number change changed_by changed_at",
     filters="change",
     search="=record__id =changed_by",
     not_listed="notes metadata record__notes",
 )
 view_only(
-    models.RecordView,
+    RecordView,
     "record viewer day",
     search="=record__id =viewer",
     hidden="record__notes record__metadata",
 )
-view_only(
-    models.SpaceCounts, "space live pinned deleted", search="space__name space__slug", order="-space_id"
-)
-view_only(models.SpaceHour, "space hour live", filters="space")
+view_only(SpaceCounts, "space live pinned deleted", search="space__name space__slug", order="-space_id")
+view_only(SpaceHour, "space hour live", filters="space")
 
 # Conversations and the gateway.
-view_only(models.Conversation, "id title space team stage created_by active_at", filters="stage team")
+view_only(Conversation, "id title space team stage created_by active_at", filters="stage team")
 view_only(
-    models.Message,
+    Message,
     "id conversation_id author state tries next_try_at error model created_at",
     filters="state author",
     search="=id =conversation__id =idempotency_key",
@@ -53,13 +65,13 @@ view_only(
     not_listed="text",
 )
 view_only(
-    models.GatewayPolicy,
+    GatewayPolicy,
     "space mode insert_percent placement keep history_tokens updated_at",
     filters="mode keep",
     order="-updated_at",
 )
 view_only(
-    models.GatewayRequest,
+    GatewayRequest,
     "id protocol model space_id mode is_inserted reason outcome status_code input_tokens cached_tokens"
     " added_ms created_at",
     filters="protocol mode outcome reason",
@@ -67,17 +79,17 @@ view_only(
     search_help="The number of a request, or a conversation's hash.",
     not_listed="question answer",
 )
-view_only(models.GatewayGap, "id team requests created_at")
+view_only(GatewayGap, "id team requests created_at")
 
 
 # Coding agents.
 @display(description="Tokens saved")
-def saved(row: models.Attempt | models.PhaseCompression) -> str:
+def saved(row: Attempt | PhaseCompression) -> str:
     return "–" if row.saved_tokens is None else f"{row.saved_tokens:+,}"
 
 
 view_only(
-    models.Attempt,
+    Attempt,
     "task_id number receiver root_cause action state full_tokens delta_tokens saved created_at",
     links="task_id number",
     computed=(saved,),
@@ -86,9 +98,9 @@ view_only(
     search_help="The number of a task, or a root cause.",
     not_listed="diagnosis plan error retry_context",
 )
-view_only(models.Blob, "sha256 team size used_at", filters="team", search="=sha256", hidden="content")
+view_only(Blob, "sha256 team size used_at", filters="team", search="=sha256", hidden="content")
 view_only(
-    models.Finding,
+    Finding,
     "task_id key phase category confidence decision tokens created_by created_at",
     links="task_id key",
     filters="phase decision",
@@ -97,7 +109,7 @@ view_only(
     not_listed="content",
 )
 view_only(
-    models.PhaseCompression,
+    PhaseCompression,
     "task_id phase version findings_count tokens_before extract_tokens critical_tokens saved brief_state"
     " is_forced created_at",
     links="task_id phase",
@@ -110,7 +122,7 @@ view_only(
 )
 # If a completion's lessons could not be stored yet, its error is shown here. It is tried again.
 view_only(
-    models.Completion,
+    Completion,
     "id task_id team learned_at tries error created_by created_at",
     filters="team",
     search="=task__id",
@@ -119,26 +131,26 @@ view_only(
 
 # Repositories.
 view_only(
-    models.Repository,
+    Repository,
     "name team files symbols imports unresolved skipped seconds indexed_at",
     filters="team",
     search="name folder",
 )
 view_only(
-    models.RepositoryFile,
+    RepositoryFile,
     "path repository size skipped",
     filters=("repository", ("skipped", EmptyFieldListFilter)),
     search="path",
 )
 view_only(
-    models.CodeBlob,
+    CodeBlob,
     "team kind oid symbols parser",
     filters="kind team",
     search="=oid",
     hidden="content parsed definitions terms",
 )
 view_only(
-    models.RepositoryHistory,
+    RepositoryHistory,
     "repository revision commits",
     search="repository__name =revision",
     order="-repository_id",
@@ -147,18 +159,18 @@ view_only(
 
 # Search.
 view_only(
-    models.EmbeddingModel,
+    EmbeddingModel,
     "name dimensions state created_at activated_at retired_at",
     filters="state",
     search="name",
 )
-view_only(models.EmbeddingFill, "model searchable total walked is_filled is_indexed", filters="model")
-view_only(models.EmbeddingTodo, "id searchable corpus_id row_id model")
-view_only(models.RecordEmbedding, "record model corpus_id created_at", filters="model", hidden="embedding")
+view_only(EmbeddingFill, "model searchable total walked is_filled is_indexed", filters="model")
+view_only(EmbeddingTodo, "id searchable corpus_id row_id model")
+view_only(RecordEmbedding, "record model corpus_id created_at", filters="model", hidden="embedding")
 view_only(
-    models.SearchCorpus,
+    SearchCorpus,
     "searchable corpus_id documents mean_length counted_at",
     filters="searchable",
     search="corpus_id",
 )
-view_only(models.DocumentFrequency, "lexeme documents corpus", search="lexeme")
+view_only(DocumentFrequency, "lexeme documents corpus", search="lexeme")

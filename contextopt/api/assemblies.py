@@ -31,14 +31,13 @@ from contextopt.api.protocol.problems import FieldError, errors_of
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.figures import IN_API, SIZES, Figure
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
-from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY
+from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY, Assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.validation import EngineError
 from contextopt.engine.warnings import WarningJson, warnings_json
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.lookups import find_one
-from contextopt.models import Assembly
 from contextopt.paging import by_moment
 
 

@@ -12,9 +12,8 @@ from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick,
 from contextopt.engine.declarations import ALL
 from contextopt.engine.settings import SETTINGS
 from contextopt.inputs import Ordinal, Slug
-from contextopt.models import ContextConfig
 from contextopt.paging import by_number
-from contextopt.spaces.configs import activate_config, find_config, publish_config
+from contextopt.spaces.configs import ContextConfig, activate_config, find_config, publish_config
 from contextopt.spaces.inputs import ConfigIn, output_type_of, with_fields
 
 router = Router(tags=["Settings"])

@@ -11,8 +11,8 @@ from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, acto
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.chat import outbox, promptbuilder
 from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.models import Conversation, Message
 from contextopt.inputs import Id, Slug
-from contextopt.models import Conversation, Message
 from contextopt.paging import by_moment, by_number
 
 router = Router(tags=["Conversations"])

@@ -20,7 +20,7 @@ from contextopt.agents.handoffs.inputs import (
     Key,
     ResolutionIn,
 )
-from contextopt.agents.handoffs.models import number_of
+from contextopt.agents.handoffs.models import Finding, PhaseCompression, number_of
 from contextopt.agents.handoffs.status import task_status
 from contextopt.agents.inputs import naming
 from contextopt.agents.tasks import find_task
@@ -34,7 +34,6 @@ from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.warnings import WarningJson
 from contextopt.inputs import Id
-from contextopt.models import Finding, PhaseCompression
 from contextopt.paging import by_lowest
 
 router = Router(tags=["Tasks"])

@@ -11,10 +11,10 @@ from contextopt.api.protocol.idempotency import answer_holds_secret
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.inputs import Id
 from contextopt.lookups import find_one
-from contextopt.models import ApiKey
 from contextopt.paging import by_number
 from contextopt.people import keys
 from contextopt.people.inputs import KeyIn, RotationIn
+from contextopt.people.models import ApiKey
 
 router = Router(tags=["Access"])
 BY_ID = by_number("key", "id")

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.agents.inputs import FilterIn, Phase, ProfileIn
+from contextopt.agents.models import PhaseProfile
 from contextopt.agents.phases import (
     activate_profile,
     filter_agent_context,
@@ -22,7 +23,6 @@ from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_
 from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.warnings import WarningJson
 from contextopt.inputs import Ordinal
-from contextopt.models import PhaseProfile
 from contextopt.paging import by_number
 
 router = Router(tags=["Phases"])

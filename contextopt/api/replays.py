@@ -14,10 +14,10 @@ from contextopt.assemblies.placement.rehearsal import TURNS_MAX, SimulationIn, s
 from contextopt.assemblies.replay.explanation import EXPECTED_CHARS, explain_record, find_expected
 from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.inputs import Id, Text
-from contextopt.models import Record, Space
-from contextopt.search.embedders import EmbeddingUnavailable
+from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import SEARCHABLE
 
 log = structlog.get_logger(__name__)

@@ -10,16 +10,21 @@ from pydantic import Field
 
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.models import REPOSITORY_MAX
-from contextopt.agents.standingdocuments import attach_document, detach_document, find_document
+from contextopt.agents.standingdocuments import (
+    StandingDocument,
+    attach_document,
+    detach_document,
+    find_document,
+)
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.inputs import Id, Text
 from contextopt.lookups import find_one
-from contextopt.models import Repository, StandingDocument
 from contextopt.paging import by_lowest, by_text
 from contextopt.repositories.indexing import IndexReport, create_posted, delete_repository, update_posted
 from contextopt.repositories.inputs import RelevantIn, RepositoryFilesIn, RepositoryIn
-from contextopt.repositories.ranking import rank_repository
+from contextopt.repositories.models import Repository
+from contextopt.repositories.relevantfiles import rank_repository
 
 router = Router(tags=["Repositories"])
 BY_NAME = by_text("repository", "name")

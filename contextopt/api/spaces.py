@@ -18,10 +18,10 @@ from contextopt.api.protocol.authentication import (
 )
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.inputs import Slug
-from contextopt.models import Space
 from contextopt.paging import by_text
 from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
+from contextopt.spaces.models import Space
 
 router = Router(tags=["Spaces"])
 BY_SLUG = by_text("space", "slug")

@@ -12,7 +12,7 @@ from pydantic import Field
 from contextopt.agents import retries, tasks
 from contextopt.agents.handoffs.status import knowledge_pool
 from contextopt.agents.inputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
-from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
+from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX, Attempt, Task
 from contextopt.agents.retrysettings import resolve_limits
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
@@ -21,7 +21,6 @@ from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.warnings import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Ordinal, Text
-from contextopt.models import Attempt, Task
 from contextopt.paging import by_moment, by_number
 
 router = Router(tags=["Tasks"])

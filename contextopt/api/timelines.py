@@ -9,7 +9,7 @@ from ninja import Path, Query, Router
 from contextopt.agents.tasks import find_task
 from contextopt.agents.timeline.account import add_up, read_phase_accounts
 from contextopt.agents.timeline.events import EventKind
-from contextopt.agents.timeline.sources import read_events
+from contextopt.agents.timeline.eventsources import read_events
 from contextopt.api.protocol.authentication import READ, ApiRequest
 from contextopt.api.protocol.outputs import PageQuery, reply
 from contextopt.api.tasks import PhaseWord

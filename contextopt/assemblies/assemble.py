@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
-from contextopt import engine
 from contextopt.assemblies.candidates import Candidates, ConfiguredSpace, load_candidates, load_space
 from contextopt.assemblies.engineinputs import pack_givens
 from contextopt.assemblies.inputs import AssemblyIn
@@ -24,15 +23,15 @@ from contextopt.assemblies.placement.state import load_conversation, shared_pref
 from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.retrieval import load_for_question
 from contextopt.assemblies.shortage import Emptiness
-from contextopt.engine import ContextConfig, PartSizes
+from contextopt.engine.assembly import assemble
 from contextopt.engine.declarations import ALL
 from contextopt.engine.placement.blocks import Sight
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, NO_DISCOUNT, SYSTEM, Place, place_context
 from contextopt.engine.queryanalysis import Mentions
-from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, setting_of_request
+from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, ContextConfig, setting_of_request
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import InvalidValue
-from contextopt.engine.values import WHOLE_SHARES
+from contextopt.engine.values import WHOLE_SHARES, Assembled, PartSizes
 from contextopt.errors import InvalidInput
 from contextopt.search.embedders.current import loading, work_seconds
 from contextopt.search.hybrid import PreparedQuery, prepare_query
@@ -76,8 +75,8 @@ class UndecidedContext:
             reach=reach,
         )
 
-    def decide(self, found: Candidates, sight: Sight) -> engine.Assembled:
-        return engine.assemble(
+    def decide(self, found: Candidates, sight: Sight) -> Assembled:
+        return assemble(
             self.space.to_value(found.records),
             self.config,
             self.as_of,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, SpaceContext
 from contextopt.engine.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
+from contextopt.engine.details import Query
 from contextopt.engine.ranking import HORIZON_US, coefficients
-from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE
+from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.values import DateRange
+from contextopt.engine.values import DateRange, FilterCounts, RecordSummary, SpaceContext
 from contextopt.engine.warnings import ContextWarning
 from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN

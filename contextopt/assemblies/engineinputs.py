@@ -17,11 +17,11 @@ import numpy.typing as npt
 from pydantic_core import to_json
 
 from contextopt.assemblies.candidates import Candidates, ConfiguredSpace
-from contextopt.engine import FilterCounts, Query, RecordSummary, Relevance
+from contextopt.engine.details import Query
 from contextopt.engine.placement.blocks import NOTHING, Sight
 from contextopt.engine.ranking import MAX_PART
-from contextopt.engine.relevance import NOT_RELEVANT, PART_SCALE
-from contextopt.engine.values import ENGINE_VERSION
+from contextopt.engine.relevance import NOT_RELEVANT, PART_SCALE, Relevance
+from contextopt.engine.values import ENGINE_VERSION, FilterCounts, RecordSummary
 
 FORMAT = 1
 """The first byte. Raise it when the format below changes, and keep reading the older ones."""

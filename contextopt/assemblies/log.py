@@ -19,11 +19,10 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.ledgercolumns import pack_entries
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine import ContextConfig, PartSizes
 from contextopt.engine.placement.choice import Placed
-from contextopt.engine.settings import SCORED_STAGE
+from contextopt.engine.settings import SCORED_STAGE, ContextConfig
 from contextopt.engine.text.tokens import Counter, Measurable
-from contextopt.engine.values import Certificate
+from contextopt.engine.values import Certificate, PartSizes
 from contextopt.engine.warnings import ContextWarning, warnings_json
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE

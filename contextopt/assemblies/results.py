@@ -5,13 +5,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from contextopt import engine
 from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS
 from contextopt.assemblies.placement.state import PromptSizes
-from contextopt.engine import Assembled, LedgerEntry
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.rendering import record_lines
+from contextopt.engine.values import Assembled, Certificate, ContextStats, LedgerEntry, TokenAllocation
 from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, warnings_json
 
 
@@ -36,11 +35,11 @@ class AssemblyResult:
         return self.outcome.text
 
     @property
-    def allocation(self) -> engine.TokenAllocation:
+    def allocation(self) -> TokenAllocation:
         return self.outcome.allocation
 
     @property
-    def stats(self) -> engine.ContextStats:
+    def stats(self) -> ContextStats:
         stats = replace(self.outcome.stats, assembly_ms=self.assembly_ms)
         return stats if self.saving_counts else replace(stats, tokens_saved=None)
 
@@ -56,7 +55,7 @@ class AssemblyResult:
         return record_lines(self.text, self.outcome.order)
 
     @property
-    def certificate(self) -> engine.Certificate:
+    def certificate(self) -> Certificate:
         return self.outcome.certificate
 
     @property

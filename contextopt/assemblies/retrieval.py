@@ -21,28 +21,28 @@ from contextopt.assemblies.shortage import (
     nothing_relevant,
     records_not_embedded,
 )
-from contextopt.engine import (
-    ContextConfig,
-    Match,
-    Query,
-    RecordDetail,
-    RecordSummary,
-    Relevance,
-    rate_neighbours,
-    relevances,
-)
 from contextopt.engine.assembly import LEDGER_DROPPED
+from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.duplicates import numbers_in
 from contextopt.engine.queryanalysis import Mentions, Place, Topics, add_mentions
 from contextopt.engine.ranking import Scored
-from contextopt.engine.relevance import TOPIC_WEIGHT, own_relevances, rank_by_query
+from contextopt.engine.relevance import (
+    TOPIC_WEIGHT,
+    Match,
+    Relevance,
+    own_relevances,
+    rank_by_query,
+    rate_neighbours,
+    relevances,
+)
 from contextopt.engine.rendering import EXCERPT_CHARS, MESSAGE
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.values import DateRange, FilterCounts
+from contextopt.engine.values import DateRange, FilterCounts, RecordSummary
 from contextopt.engine.warnings import ContextWarning
 from contextopt.limits import DATE_MIN
-from contextopt.search.embedders import least_match, usual_similarity
+from contextopt.search.embedders.current import least_match, usual_similarity
 from contextopt.search.hybrid import Leads, PreparedQuery, Target, rate
 from contextopt.search.models import EmbeddingTodo
 from contextopt.search.registry import SearchFilters

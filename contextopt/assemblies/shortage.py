@@ -6,7 +6,6 @@ from datetime import datetime
 from decimal import Decimal
 
 from contextopt.assemblies.placement.modelcatalog import model_window
-from contextopt.engine import Assembled, ContextConfig, SpaceContext
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.budget import OVER_BUDGET
 from contextopt.engine.rendering import header
@@ -16,9 +15,10 @@ from contextopt.engine.settings import (
     MAX_PART_TOKENS,
     SEARCH_STAGE,
     SETTINGS,
+    ContextConfig,
 )
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.values import DateRange
+from contextopt.engine.values import Assembled, DateRange, SpaceContext
 from contextopt.engine.warnings import (
     BUDGET_TOO_SMALL,
     EMPTY_WINDOW,

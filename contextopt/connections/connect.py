@@ -18,8 +18,8 @@ from contextopt.limits import NAME_MAX
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, revoke_key
 from contextopt.people.models import ApiKey, Team
-from contextopt.spaces.importing import ensure_space
 from contextopt.spaces.importing.git import git_folder, top_folder
+from contextopt.spaces.importing.pipeline import ensure_space
 from contextopt.spaces.models import Space
 
 # In the person's configuration.

@@ -33,7 +33,7 @@ from contextopt.gateway.prompts import Prompt, Sizes, count_tokens, cut_history,
 from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import unless_deleted
-from contextopt.search.embedders import configured_embedder, get_embedder
+from contextopt.search.embedders.current import configured_embedder, get_embedder
 from contextopt.search.embedders.values import WORDLLAMA
 from contextopt.search.hybrid import prepare_query
 from contextopt.sql import DATABASE_UNREACHABLE

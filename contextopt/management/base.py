@@ -29,8 +29,9 @@ from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import has_surrogate
 from contextopt.locks import is_about_deleted
 from contextopt.management.fields import option_name
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.importing.files import quoted
+from contextopt.spaces.models import Space
 
 DONE = 0
 REJECTED = 1

@@ -15,7 +15,8 @@ from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput
 from contextopt.faults import WHOLE_INPUT
 from contextopt.inputs import Text, field_problems
 from contextopt.management.base import DONE, REJECTED, Progress, ReportingCommand
-from contextopt.spaces.importing import RawRow, Rejection, check_input, open_input, read_file
+from contextopt.spaces.importing.files import check_input, open_input, read_file
+from contextopt.spaces.importing.rows import RawRow, Rejection
 from contextopt.strictjson import read_json
 
 # Room for two versions of every text; a character takes at most six bytes, when escaped.

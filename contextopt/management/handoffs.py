@@ -3,11 +3,12 @@
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_status
+from contextopt.agents.models import Task
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.inputs import read_digits
 from contextopt.management.base import DONE, Options, ReportingCommand, team_of
-from contextopt.models import Task, Team
+from contextopt.people.models import Team
 
 
 class TaskCommand(ReportingCommand):

@@ -6,7 +6,8 @@ from itertools import chain, islice
 
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.fields import parse_input
-from contextopt.spaces.importing import Found, ImportReport, ensure_space, import_rows
+from contextopt.spaces.importing.pipeline import ImportReport, ensure_space, import_rows
+from contextopt.spaces.importing.rows import Found
 from contextopt.spaces.inputs import SpaceIn
 
 REJECTIONS_SHOWN = 20

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from contextopt.errors import InvalidInput
 from contextopt.management.base import list_names
-from contextopt.models import Repository, Team
+from contextopt.people.models import Team
 from contextopt.repositories.checkouts import Checkout, opened
+from contextopt.repositories.models import Repository
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from django.core.management.base import OutputWrapper
 
 from contextopt.engine.wording import plural
 from contextopt.management.base import Progress
-from contextopt.search.embedders import EmbeddingUnavailable
+from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable
 from contextopt.search.vectors.fill import Work, ensure_embedded
 from contextopt.search.wordcounts import ensure_counted

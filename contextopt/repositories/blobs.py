@@ -8,7 +8,7 @@ from itertools import batched
 from typing import Any
 
 from contextopt.children import end_with_parent
-from contextopt.engine.code.graph import PARSER_VERSION
+from contextopt.engine.code.graph.values import PARSER_VERSION
 from contextopt.repositories.checkouts import NOT_READ, Entry
 from contextopt.repositories.models import CodeBlob
 from contextopt.repositories.storedfiles import StoredReading, kind_of, read_contents

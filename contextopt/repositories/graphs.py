@@ -15,7 +15,9 @@ from django.db.models import Case, F, TextField, Value, When
 from pydantic_core import from_json, to_json
 
 from contextopt.engine.code.filescores import Change, Ranker, Reading, RepositoryIndex, read_file
-from contextopt.engine.code.graph import PARSER_VERSION, CodeGraph, build_graph, decode
+from contextopt.engine.code.graph.importgraph import build_graph
+from contextopt.engine.code.graph.parsing import decode
+from contextopt.engine.code.graph.values import PARSER_VERSION, CodeGraph
 from contextopt.engine.code.tree import DrawnTree, draw_tree
 from contextopt.engine.text.cleaning import flatten
 from contextopt.errors import Conflict

@@ -19,8 +19,8 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from contextopt.engine.code.filescores import Change
-from contextopt.engine.code.graph import PARSER_VERSION, CodeGraph
 from contextopt.engine.code.graph.importgraph import find_circles
+from contextopt.engine.code.graph.values import PARSER_VERSION, CodeGraph
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, hold_team, wait_turn
 from contextopt.people.audit import SYSTEM, note_event

@@ -12,8 +12,8 @@ from operator import attrgetter
 from pydantic_core import from_json, to_json
 
 from contextopt.engine.code.filescores import FileTerms, Reading, read_file
-from contextopt.engine.code.graph import Import, ParsedFile, Symbol, language_of
-from contextopt.engine.code.graph.parsing import read_manifest
+from contextopt.engine.code.graph.parsing import language_of, read_manifest
+from contextopt.engine.code.graph.values import Import, ParsedFile, Symbol
 
 # Files in one package of these languages see each other's definitions without an import.
 PACKAGE_KINDS = ("go", "java")

@@ -8,10 +8,11 @@ from typing import Literal
 import structlog
 from django.utils import timezone
 
-from contextopt.engine import Match
 from contextopt.engine.queryanalysis import without_framing
+from contextopt.engine.relevance import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
-from contextopt.search.embedders import EmbeddingUnavailable, is_remote
+from contextopt.search.embedders.current import is_remote
+from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
     EXACT_ROWS,

@@ -13,13 +13,14 @@ from django.db import transaction
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.models import DEMO_ACTOR
-from contextopt.models import Assembly, Record, Space, Team
+from contextopt.assemblies.models import DEMO_ACTOR, Assembly
 from contextopt.people.audit import SYSTEM
+from contextopt.people.models import Team
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.inputs import RecordIn, SpaceIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import SEARCHABLE, upsert_records
 from contextopt.spaces.recordviews import view_record
 from contextopt.spaces.spaces import create_space, delete_space

@@ -4,16 +4,18 @@ from datetime import timedelta
 
 from django.db.models import F, QuerySet
 
-from contextopt.assemblies.models import DEMO_ACTOR
-from contextopt.models import Assembly, Author, Message, Team
+from contextopt.assemblies.models import DEMO_ACTOR, Assembly
+from contextopt.chat.models import Author, Message
+from contextopt.people.models import Team
 from dashboard.demo.stories import Chapter, Stage, read_texts
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import Vote
 from memory.feedback.votes import give_feedback
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
-from memory.memories.models import STRATEGY
-from memory.models import Memory, StrategyUse, TrustChange, Vote
+from memory.memories.models import STRATEGY, Memory
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.models import StrategyUse, TrustChange
 from memory.strategies.reports import complete_task
 from memory.strategies.strategies import rate_use
 

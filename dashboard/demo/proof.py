@@ -7,21 +7,14 @@ backtest shows what the remedy costs.
 import re
 from collections.abc import Iterator
 
-from contextopt.assemblies.models import DEMO_ACTOR
+from contextopt.assemblies.models import DEMO_ACTOR, AssemblyPayload
 from contextopt.chat.endpoint import Completion
 from contextopt.chat.inputs import ConversationIn, MessageIn
+from contextopt.chat.models import Author, Conversation, Message, MessageState
 from contextopt.chat.outbox import begin_conversation, send_message, store_answer
-from contextopt.models import (
-    AssemblyPayload,
-    Author,
-    Conversation,
-    Message,
-    MessageState,
-    Record,
-    Space,
-    Team,
-)
+from contextopt.people.models import Team
 from contextopt.spaces.configs import draft_settings
+from contextopt.spaces.models import Record, Space
 from dashboard.demo.stories import Chapter, Stage, read_texts
 from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.inputs import BacktestIn

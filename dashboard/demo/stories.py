@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 
 GAP = re.compile(r"\{(\w+)\}")
 

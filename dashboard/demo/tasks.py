@@ -4,35 +4,29 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from contextopt.agents.completions import Completion
 from contextopt.agents.handoffs.findings import add_finding, advance_phase, resolve_decision
 from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn, ResolutionIn
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.inputs import AgentContextIn, AttemptIn, StandingDocumentIn, TaskIn
+from contextopt.agents.models import Attempt, Task
 from contextopt.agents.phases import filter_agent_context
 from contextopt.agents.retries import record_attempt
-from contextopt.agents.standingdocuments import attach_document
+from contextopt.agents.standingdocuments import StandingDocument, attach_document
 from contextopt.agents.tasks import create_task
-from contextopt.assemblies.models import DEMO_ACTOR
+from contextopt.assemblies.models import DEMO_ACTOR, Assembly
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.text.tokens import get_counter
-from contextopt.models import (
-    Assembly,
-    Attempt,
-    Completion,
-    Finding,
-    PhaseCompression,
-    Repository,
-    StandingDocument,
-    Task,
-    Team,
-)
+from contextopt.people.models import Team
 from contextopt.repositories.indexing import create_posted, delete_repository
+from contextopt.repositories.models import Repository
 from dashboard.demo.stories import Chapter, Stage, read_texts
 from memory.memories.inputs import HintIn
-from memory.models import StrategyUse, TrustChange
 from memory.steps.inputs import AgentStepIn
 from memory.steps.step import build_step
 from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.models import StrategyUse, TrustChange
 from memory.strategies.reports import complete_task
 
 _HANDOFF_TEXTS = read_texts("handoffs")

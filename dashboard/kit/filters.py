@@ -14,7 +14,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from contextopt.limits import DATE_MAX, DATE_MIN
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.kit.periods import CUSTOM, MAX_DAYS, RANGES, Period, custom_period, recent_period
 
 STAGE_NAMES = {2: "no records", 3: "last 10 records", 4: "scored and budgeted", 5: "ranked by question"}

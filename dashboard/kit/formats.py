@@ -6,9 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from contextopt.assemblies.figures import Figure, Format
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.declarations import ALL
 from contextopt.engine.settings import SETTINGS
-from contextopt.models import Assembly, Kind
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "–"

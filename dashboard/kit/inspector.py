@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.assemblies.ledgercolumns import EntryJson
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.engine.relevance import TOPIC_WEIGHT
 from contextopt.engine.settings import SETTINGS
-from contextopt.models import AssemblyPayload, Record
+from contextopt.spaces.models import Record
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
 from dashboard.kit.formats import decimals, reason_words
 

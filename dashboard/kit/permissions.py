@@ -23,13 +23,18 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
+from contextopt.agents.models import Task
 from contextopt.agents.tasks import find_task
+from contextopt.assemblies.models import Assembly
 from contextopt.errors import Conflict, NotFound
 from contextopt.lookups import find_one
-from contextopt.models import Assembly, Membership, Record, Repository, Role, Space, Task, Team, User
+from contextopt.people.models import Membership, Role, Team, User
+from contextopt.repositories.models import Repository
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.spaces import find_space
 from memory.memories.memories import find_memory
-from memory.models import Memory, ReviewItem
+from memory.memories.models import Memory
+from memory.review.models import ReviewItem
 from memory.review.reservations import find_item
 from memory.strategies.strategies import find_strategy
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from contextopt.engine.settings import name_in_request
 from contextopt.engine.warnings import ContextWarning
-from contextopt.models import Role
+from contextopt.people.models import Role
 from dashboard.kit.permissions import TeamRequest
 
 

@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from contextopt.errors import Conflict
 from contextopt.limits import ACTOR_MAX
-from contextopt.models import Team, User
+from contextopt.people.models import Team, User
 
 NAME_MAX = 80
 QUERY_MAX = 2_000

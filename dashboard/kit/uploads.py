@@ -9,7 +9,9 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import redirect
 
-from contextopt.spaces.importing import ImportReport, UnusableSource, open_input
+from contextopt.spaces.importing.files import open_input
+from contextopt.spaces.importing.pipeline import ImportReport
+from contextopt.spaces.importing.rows import UnusableSource
 from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest
 

@@ -9,8 +9,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.models import Role, Space
+from contextopt.people.models import Role
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Space
 from contextopt.spaces.records import upsert_records
 from dashboard.kit.frame.guide import IS_OVER, read_step
 from dashboard.kit.pages import STOP_POLLING

@@ -10,7 +10,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from contextopt.models import Assembly, Role, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Role, Team
+from contextopt.spaces.models import Space
 from dashboard.kit.filters import read_text
 from dashboard.kit.frame.navigation import NAVIGATION
 from dashboard.kit.permissions import TeamRequest, team_page

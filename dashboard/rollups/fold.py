@@ -16,7 +16,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from contextopt.locks import Lock, take_turn, unless_deleted, wait_turn
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.rollups.measures import (
     COLUMNS,
     DIMENSION_COLUMNS,

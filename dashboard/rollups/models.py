@@ -14,10 +14,13 @@ from django.db.models import Q
 from pgvector.django import VectorField
 
 from contextopt.assemblies.figures import FIGURES, Adds, Figure, Total
+from contextopt.assemblies.models import Kind
 from contextopt.assemblies.placement.modelcatalog import EnteredPrice
 from contextopt.engine.placement.choice import LIFETIME_SECONDS, MINIMUM_TOKENS, CachePrices
 from contextopt.limits import MODEL_MAX
-from contextopt.models import ContextConfig, Kind, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Space
 from dashboard.rollups.histograms import ASSEMBLY_MS, HISTOGRAMS, Histogram
 
 # The dimensions that distinguish assemblies, in the order of the unique index.

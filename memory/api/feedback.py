@@ -24,14 +24,13 @@ from contextopt.api.protocol.outputs import PageQuery, list_page, match_given, p
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
-from contextopt.models import ApiKey
 from contextopt.paging import by_moment
+from contextopt.people.models import ApiKey
 from memory.feedback import votes
 from memory.feedback.inputs import FeedbackBack, FeedbackIn, Rater
-from memory.feedback.models import ExternalMessage
+from memory.feedback.models import ExternalMessage, Vote
 from memory.feedback.trends import Group, RecordTrend, VoteFilter, read_record_trends, read_vote_groups
 from memory.feedback.votes import find_request
-from memory.models import Vote
 
 router = Router(tags=["Feedback"])
 BY_TIME = by_moment("vote", "created_at")

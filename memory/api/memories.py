@@ -23,8 +23,8 @@ from memory.memories.memories import (
     restore_memory,
     update_memory,
 )
+from memory.memories.models import Memory
 from memory.memories.purge import purge_memory
-from memory.models import Memory
 
 router = Router(tags=["Memories"])
 BY_TIME = by_moment("memory", "created_at")

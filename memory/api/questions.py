@@ -20,19 +20,20 @@ from contextopt.api.protocol.authentication import (
     within_spaces,
 )
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
+from contextopt.assemblies.models import Assembly
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
 from contextopt.lookups import find_one
-from contextopt.models import Assembly
 from contextopt.paging import by_moment, by_number
-from contextopt.spaces.importing import ImportReport, RawRow
-from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
+from contextopt.spaces.importing.pipeline import ImportReport
+from contextopt.spaces.importing.rows import RawRow
 from memory.questions import sets
+from memory.questions.evaluationresults import EvaluatedOut, result_rows, to_result
 from memory.questions.evaluations import find_evaluation, request_and_begin
 from memory.questions.growth import Proposal, add_proposal, propose_from_assembly, propose_from_review
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionIn, QuestionPatch, QuestionSetIn
-from memory.questions.results import EvaluatedOut, result_rows, to_result
+from memory.questions.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.review.reservations import find_item
 
 router = Router(tags=["Question sets"])

@@ -16,9 +16,9 @@ from contextopt.lookups import find_one
 from contextopt.paging import by_moment
 from memory.api.feedback import rater_of
 from memory.feedback.inputs import Rater
-from memory.models import ReviewItem, ReviewSlot
 from memory.review import reservations, verdicts
 from memory.review.inputs import AssignIn, GivenVerdict, ReserveIn, ReviewerIn, RulesPatch, VerdictName
+from memory.review.models import ReviewItem, ReviewSlot
 from memory.review.queue import rules_of, set_rules
 
 router = Router(tags=["Review"])

@@ -10,15 +10,17 @@ from django.utils import timezone
 from pydantic import TypeAdapter
 
 from contextopt.assemblies.inputs import ReplayIn
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.assemblies.replay.replay import Replay, replay_assembly, replayed_sizes, shown_records
 from contextopt.engine.settings import LAST_RECORDS_STAGE
 from contextopt.errors import PRODUCT_ERRORS, Conflict, ServiceUnavailable
 from contextopt.inputs import BigInt
 from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
-from contextopt.models import Assembly, Kind, Space, Team
 from contextopt.paging import Keyset
+from contextopt.people.models import Team
 from contextopt.spaces.configs import find_config
+from contextopt.spaces.models import Space
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.models import Backtest, BacktestRow, BacktestState
 from memory.feedback.models import Rating, Vote

@@ -7,9 +7,12 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.placement.choice import Split
 from contextopt.limits import ACTOR_MAX
-from contextopt.models import Assembly, ContextConfig, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Space
 
 REASON_MAX = 32
 

@@ -7,7 +7,10 @@ from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
-from contextopt.models import Assembly, Message, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Message
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 
 RATER_MAX = 200
 EXTERNAL_MESSAGE_MAX = 200

@@ -1,8 +1,9 @@
 """Which records of a context its answer used, by the words that only the two share: an estimate."""
 
+from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.chat.models import Author
 from contextopt.engine.evidence import Use, estimate_use
 from contextopt.engine.rendering import record_lines
-from contextopt.models import Assembly, AssemblyPayload, Author
 from memory.feedback.models import ExternalMessage
 from memory.feedback.votes import find_kept
 

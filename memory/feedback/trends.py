@@ -8,7 +8,7 @@ from typing import Literal
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import Count, DateTimeField, F, Func, IntegerField, Q, Value
 
-from contextopt.models import Kind
+from contextopt.assemblies.models import Kind
 from contextopt.sql import fetch_all
 from memory.feedback.models import Rating, Vote, VoteQuerySet
 

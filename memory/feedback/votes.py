@@ -10,12 +10,14 @@ from django.db.models import Avg, Case, FloatField, Q, Value, When
 from django.dispatch import Signal
 from django.utils import timezone
 
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Author, Message
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.gateway.models import GatewayRequest
 from contextopt.limits import ACTOR_MAX
 from contextopt.locks import hold_team, unless_deleted
 from contextopt.lookups import find_one
-from contextopt.models import Assembly, Author, Message, Team
+from contextopt.people.models import Team
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import ExternalMessage, Rating, Vote
 from memory.strategies.credits import lock_strategies

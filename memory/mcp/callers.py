@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from contextopt.assemblies.models import AssemblyQuerySet
+from contextopt.assemblies.models import Assembly, AssemblyQuerySet
 from contextopt.errors import ContextoptError, NotFound
-from contextopt.models import ApiKey, Assembly, Record, Scope, Team
 from contextopt.people.keys import Allowance, count_request
+from contextopt.people.models import ApiKey, Scope, Team
+from contextopt.spaces.models import Record
 
 
 class NotAllowed(ContextoptError):

@@ -23,14 +23,14 @@ from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.inputs import BIGINT_MAX
 from contextopt.lookups import find_one
-from contextopt.models import Record
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record
 from contextopt.spaces.records import restore_record, upsert_records
 from contextopt.spaces.spaces import find_space
 from memory.mcp.callers import Caller
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
-from memory.models import Memory
+from memory.memories.models import Memory
 from memory.search.inputs import SearchIn
 from memory.search.search import ResultOut, find
 from memory.steps.inputs import AgentStepIn, StepFailureIn

@@ -7,14 +7,13 @@ from pydantic import Field
 from contextopt.agents.inputs import PLAN_MAX, ErrorText, Files, Phase
 from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.models import CONVERSATION_MAX
+from contextopt.assemblies.models import CONVERSATION_MAX, Assembly
 from contextopt.assemblies.placement.state import held_blocks
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.engine.placement.choice import APPEND
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.lookups import find_one
-from contextopt.models import Assembly
 from contextopt.spaces.inputs import Tags, Title, Type
 from memory.feedback.inputs import RATER_GIVEN_MAX, OpinionIn, SubjectIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX

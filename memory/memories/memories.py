@@ -11,9 +11,10 @@ from contextopt.agents.tasks import check_task
 from contextopt.engine.text.lexical import detect_language
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.lookups import find_one
-from contextopt.models import Space, Team
 from contextopt.people.audit import SYSTEM, note_event
+from contextopt.people.models import Team
 from contextopt.search.registry import Searchable
+from contextopt.spaces.models import Space
 from memory.memories.inputs import MemoryIn, MemoryPatch
 from memory.memories.models import Memory, MemoryEmbedding
 

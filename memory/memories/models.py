@@ -9,10 +9,11 @@ from django.db.models import Q
 from django.db.models.functions import Length
 from django.utils import timezone
 
-from contextopt.agents.models import REPOSITORY_MAX
+from contextopt.agents.models import REPOSITORY_MAX, Task
 from contextopt.limits import ACTOR_MAX
-from contextopt.models import Embedding, Space, Task, Team
-from contextopt.search.models import SearchableManager, SearchableText, generated_search_vector
+from contextopt.people.models import Team
+from contextopt.search.models import Embedding, SearchableManager, SearchableText, generated_search_vector
+from contextopt.spaces.models import Space
 
 models.TextField.register_lookup(Length)
 

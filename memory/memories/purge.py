@@ -15,14 +15,15 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from pydantic_core import from_json
 
+from contextopt.agents.completions import Completion
 from contextopt.assemblies.models import AssemblyPayload, Kind
 from contextopt.assemblies.purge import agent_payloads, erase_fence, erase_from_payloads, erase_section
 from contextopt.engine.text.quoting import STRATEGY_HINT
 from contextopt.locks import Lock, only_here, unless_deleted
-from contextopt.models import Completion, Space, StoredResponse
 from contextopt.people.audit import SYSTEM, note_event
+from contextopt.people.models import StoredResponse
 from contextopt.search.wordcounts import count_words
-from contextopt.spaces.models import PURGED
+from contextopt.spaces.models import PURGED, Space
 from contextopt.spaces.storedresponses import erase_responses, erase_texts
 from contextopt.sql import fetch_column
 from memory.memories.memories import SEARCHABLE, find_memory

@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 from memory.memories.models import TYPE_MAX
 
 HALF_LIFE_DAYS_MAX = 36_500

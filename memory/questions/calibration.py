@@ -9,8 +9,8 @@ from decimal import Decimal
 from contextopt.engine.settings import ADAPTIVE, FIXED
 from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.errors import Conflict
-from contextopt.models import ContextConfig, Space
-from contextopt.spaces.configs import draft_settings
+from contextopt.spaces.configs import ContextConfig, draft_settings
+from contextopt.spaces.models import Space
 from memory.questions.evaluations import active_settings, begin_later, newest_of, reaches, settings_key
 from memory.questions.guard import fresh_evaluation
 from memory.questions.models import Evaluation, QuestionSet

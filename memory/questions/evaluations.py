@@ -16,16 +16,17 @@ from django.utils import timezone
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine import ContextConfig
 from contextopt.engine.evidence import Evidence, line_frame, share_shown, shows_evidence
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import PRODUCT_ERRORS, Conflict
 from contextopt.jobs import run_after_commit
 from contextopt.locks import Lock, hold_space
 from contextopt.lookups import find_one
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.configs import change_settings, find_config, given_settings
+from contextopt.spaces.models import Record, Space
 from memory.questions.inputs import EvaluationIn
 from memory.questions.models import (
     SETTINGS_KEY_CHARS,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.errors import Conflict
 from contextopt.inputs import QUERY_MAX
-from contextopt.models import Assembly, AssemblyPayload, Record, Space
+from contextopt.spaces.models import Record, Space
 from memory.feedback.models import ANSWER_MAX
 from memory.feedback.recordusage import answer_text, read_use
 from memory.questions.inputs import EXPECTED_MAX, QuestionIn

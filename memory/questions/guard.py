@@ -5,10 +5,10 @@ from typing import Any
 
 from django.utils import timezone
 
-from contextopt.engine import ContextConfig
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.wording import plural
 from contextopt.errors import BelowMinimum
-from contextopt.models import Space
+from contextopt.spaces.models import Space
 from memory.questions.evaluations import (
     EVALUATIONS,
     active_settings,

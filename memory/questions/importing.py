@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from contextopt.errors import InvalidInput
 from contextopt.inputs import field_problems
 from contextopt.locks import hold_space
-from contextopt.spaces.importing import Found, ImportReport, RawRow, Rejection
+from contextopt.spaces.importing.pipeline import ImportReport
+from contextopt.spaces.importing.rows import Found, RawRow, Rejection
 from contextopt.spaces.records import Status
 from memory.questions.inputs import QuestionIn
 from memory.questions.models import Question, QuestionSet, QuestionSource

@@ -8,8 +8,11 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from contextopt.assemblies.models import Assembly
 from contextopt.limits import ACTOR_MAX, NAME_MAX
-from contextopt.models import Assembly, ContextConfig, Record, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Record, Space
 from memory.feedback.models import ANSWER_MAX
 
 QUESTION_ID_MAX = 500

@@ -8,7 +8,10 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from contextopt.models import Assembly, Message, Space, Team, User
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Message
+from contextopt.people.models import Team, User
+from contextopt.spaces.models import Space
 from memory.feedback.models import RATER_MAX, ExternalMessage, SubjectQuerySet
 
 VERDICTS_MAX = 3

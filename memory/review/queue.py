@@ -8,8 +8,10 @@ from django.db import transaction
 from django.db.models import BigIntegerField, Exists, F, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from contextopt.models import Assembly, Author, Kind, Message, Team
+from contextopt.assemblies.models import Assembly, Kind
+from contextopt.chat.models import Author, Message
 from contextopt.people.audit import note_event
+from contextopt.people.models import Team
 from memory.feedback.models import Rating, Vote
 from memory.review.inputs import RulesPatch
 from memory.review.models import ItemState, Origin, ReviewItem, ReviewRules, ReviewSlot

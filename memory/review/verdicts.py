@@ -13,7 +13,7 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q, QuerySet
 
 from contextopt.assemblies.verify import Difference
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.sql import fetch_all
 from memory.feedback.models import Vote
 from memory.review.models import ItemState, ReviewItem, ReviewSlot, Verdict

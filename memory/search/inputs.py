@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from contextopt.engine import DateRange
+from contextopt.engine.values import DateRange
 from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, Input, Moment, Slug, Text
 from contextopt.search.hybrid import Method

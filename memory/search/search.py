@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models.functions import Left, Length
 
 from contextopt.errors import InvalidInput
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.hybrid import Hit, Method, PreparedQuery, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters

@@ -13,16 +13,17 @@ from contextopt.engine.agents.contexts import ContextFile, WholeText
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.steps import NAMED_DROPPED, LeftOut
 from contextopt.engine.budget import OVER_BUDGET
-from contextopt.engine.code.graph import decode
+from contextopt.engine.code.graph.parsing import decode
 from contextopt.engine.code.packing import FULL, PATH
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.engine.text.quoting import marked_block
 from contextopt.engine.text.tokens import Counter
 from contextopt.inputs import QUERY_MAX
-from contextopt.models import Repository, RepositoryFile, Team
+from contextopt.people.models import Team
 from contextopt.repositories.graphs import join_manifests, outline_tree, read_manifests
 from contextopt.repositories.inputs import LIMIT_MAX, TASK_MAX, RelevantIn
-from contextopt.repositories.ranking import rank_repository
+from contextopt.repositories.models import Repository, RepositoryFile
+from contextopt.repositories.relevantfiles import rank_repository
 from contextopt.search.hybrid import Hit, prepare_query, search
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded

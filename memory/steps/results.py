@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
+from contextopt.agents.models import Attempt
 from contextopt.assemblies.ledgercolumns import EntryJson
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.agents.retries import percent_of
 from contextopt.engine.agents.steps import SectionLedger
 from contextopt.engine.values import Certificate
 from contextopt.engine.warnings import ContextWarning, warnings_json
-from contextopt.models import Attempt
-from memory.models import StrategyUse
 from memory.steps.subject import Asked
+from memory.strategies.models import StrategyUse
 
 RECORD_FIELDS = ("id", "source", "external_id", "score", "tokens", "kept", "reason")
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.engine.agents.composition import raise_budget, share_out
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, Item
 from contextopt.engine.agents.steps import Candidates, LeftOut, Step
 from contextopt.engine.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, ContextWarning
-from contextopt.models import StandingDocument
 from memory.steps.candidates import (
     Found,
     FoundFiles,

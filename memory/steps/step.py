@@ -9,7 +9,7 @@ import structlog
 from django.db import transaction
 
 from contextopt.agents.inputs import present
-from contextopt.agents.models import PATH_MAX, files_expiry
+from contextopt.agents.models import PATH_MAX, Attempt, Task, files_expiry
 from contextopt.agents.receivers import load_receiver_files, store_receiver_files
 from contextopt.agents.retries import PlannedAttempt
 from contextopt.assemblies.ledgercolumns import EntryJson, pack_entries
@@ -22,15 +22,15 @@ from contextopt.engine.text.tokens import Unmarked, get_counter
 from contextopt.engine.values import Certificate
 from contextopt.engine.warnings import TASK_STOPPED, TASK_WAITS, ContextWarning
 from contextopt.locks import hold_team
-from contextopt.models import Attempt, Task, Team
+from contextopt.people.models import Team
 from memory.memories.inputs import HintIn
-from memory.models import StrategyUse
 from memory.steps.candidates import record_name
 from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult
 from memory.steps.sources import Gathered, gather
 from memory.steps.subject import Asked, read_request
 from memory.strategies.hints import record_use
+from memory.strategies.models import StrategyUse
 
 log = structlog.get_logger(__name__)
 

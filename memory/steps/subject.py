@@ -6,16 +6,19 @@ from functools import cached_property
 from django.db.models import QuerySet
 
 from contextopt.agents.inputs import TaskIn
+from contextopt.agents.models import Attempt, Task
 from contextopt.agents.phases import ActiveProfile, load_active_profile, load_active_profiles
 from contextopt.agents.receivers import load_receiver_files
 from contextopt.agents.retries import PlannedAttempt, latest_retry, plan_attempt
+from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.agents.tasks import create_task, find_task
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.deltas import ReceiverFiles
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryContext, retry_task
 from contextopt.engine.text.tokens import Counter
 from contextopt.errors import InvalidInput, NotFound
-from contextopt.models import Attempt, Repository, StandingDocument, Task, Team
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
 from contextopt.spaces.spaces import find_space
 from memory.memories.models import Memory
 from memory.steps.inputs import AgentStepIn

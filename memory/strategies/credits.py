@@ -13,7 +13,9 @@ from django.db.models import F, OuterRef, Subquery, Sum, TextField, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, NullIf
 
-from contextopt.models import Assembly, Completion, Kind, TaskState
+from contextopt.agents.completions import Completion
+from contextopt.agents.models import TaskState
+from contextopt.assemblies.models import Assembly, Kind
 from memory.memories.memories import access_memories
 from memory.memories.models import Memory
 from memory.strategies.models import StrategyUse

@@ -9,12 +9,13 @@ import structlog
 from django.db import DatabaseError, transaction
 from django.db.models import F
 
+from contextopt.agents.models import Task
 from contextopt.assemblies.log import PlainText, Saving, log_saving
-from contextopt.assemblies.models import Kind
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.text.quoting import STRATEGY_HINT, fence
 from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_counter
 from contextopt.errors import InvalidInput, ServiceUnavailable
-from contextopt.models import Assembly, Task, Team
+from contextopt.people.models import Team
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded

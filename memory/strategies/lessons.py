@@ -2,10 +2,11 @@
 
 from typing import TypedDict
 
+from contextopt.agents.completions import Completion
+from contextopt.agents.models import Task
 from contextopt.engine.agents.plans import extract_successful_steps
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from contextopt.engine.text.lexical import detect_language
-from contextopt.models import Completion, Task
 from memory.memories.models import STRATEGY, Memory, TrustLevel
 from memory.strategies.credits import settle_uses
 from memory.strategies.inputs import CompletionIn, LessonIn

@@ -6,8 +6,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from contextopt.agents.models import Task
+from contextopt.assemblies.models import Assembly
 from contextopt.limits import ACTOR_MAX
-from contextopt.models import Assembly, Task
 from memory.memories.models import REASON_MAX, Memory
 
 

@@ -12,10 +12,11 @@ from django.db import DatabaseError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from contextopt.agents.completions import LEARN_TRIES_MAX
+from contextopt.agents.completions import LEARN_TRIES_MAX, Completion
+from contextopt.agents.models import Task, TaskState
 from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
 from contextopt.lookups import find_one
-from contextopt.models import Completion, Task, TaskState, Team
+from contextopt.people.models import Team
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.lessons import learn_from
 

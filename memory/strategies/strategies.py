@@ -11,12 +11,13 @@ from django.db.models import Count, ExpressionWrapper, FloatField, Q, Sum
 from django.db.models.functions import NullIf
 from django.utils import timezone
 
+from contextopt.agents.models import Task
 from contextopt.engine.text.cleaning import cut, flatten_to
 from contextopt.engine.text.lexical import detect_language
 from contextopt.errors import Conflict
 from contextopt.locks import hold_team
 from contextopt.lookups import find_one
-from contextopt.models import Task, Team
+from contextopt.people.models import Team
 from memory.memories.models import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX, Memory, TrustLevel
 from memory.memories.rules import MemoryPolicy
 from memory.strategies.inputs import FILES_CHANGED_MAX

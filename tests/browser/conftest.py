@@ -25,7 +25,7 @@ from playwright.sync_api import (
 )
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Team, User
+from contextopt.people.models import Team, User
 from tests import factories
 
 DESK: dict[str, Any] = {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}}

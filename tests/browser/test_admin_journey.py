@@ -7,10 +7,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Assembly, AuditEvent, Membership, Role, Space, Team, User
-from dashboard.beats import note_beats
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import AuditEvent, Membership, Role, Team, User
+from contextopt.spaces.models import Space
+from dashboard.beats import Duty, note_beats
 from dashboard.kit.formats import action_words
-from dashboard.models import Duty
 from dashboard.tasks import fold_assemblies
 from tests import factories
 from tests.browser.conftest import choose_filter

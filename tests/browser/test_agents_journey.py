@@ -6,7 +6,8 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import PhaseProfile, Team
+from contextopt.agents.models import PhaseProfile
+from contextopt.people.models import Team
 from tests import factories
 from tests.browser.conftest import DESK, FITS, PHONE
 from tests.browser.test_journey import call

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.browser.conftest import DESK, take
 from tests.memory.backtests.conftest import ask_all

@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as TapTimeout
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.demo import load_demo
 from dashboard.tasks import fold_assemblies
 from tests import factories

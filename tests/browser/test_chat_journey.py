@@ -9,8 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from contextopt import tasks
-from contextopt.models import Author, Message, Space, Team
-from memory.models import Vote
+from contextopt.chat.models import Author, Message
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
+from memory.feedback.models import Vote
 from tests import factories
 from tests.browser.conftest import DESK, FITS, PHONE
 from tests.model_server import ModelServer, refused

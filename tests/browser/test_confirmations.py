@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from contextopt.models import ApiKey, Team
+from contextopt.people.models import ApiKey, Team
 from tests import factories
 from tests.browser.conftest import PHONE
 

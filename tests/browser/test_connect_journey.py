@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Assembly, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from tests import factories
 from tests.browser.conftest import DESK
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Record, Space
 from memory.questions.inputs import QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Record, Space
 from tests import factories
 from tests.browser.conftest import PHONE
 

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.browser.conftest import PHONE
 

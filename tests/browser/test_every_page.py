@@ -6,15 +6,20 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Page, ViewportSize, expect
 
-from contextopt.models import Assembly, Conversation, Membership, Record, Space, Task, Team, User
+from contextopt.agents.models import Task
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Conversation
+from contextopt.people.models import Membership, Team, User
 from contextopt.spaces.configs import draft_settings
+from contextopt.spaces.models import Record, Space
 from dashboard.demo import load_demo
 from memory.backtests.backtests import start_and_begin
 from memory.backtests.inputs import BacktestIn
-from memory.memories.models import STRATEGY
-from memory.models import Backtest, Memory, Question
+from memory.backtests.models import Backtest
+from memory.memories.models import STRATEGY, Memory
 from memory.questions.evaluations import EVALUATIONS, request_evaluation
 from memory.questions.inputs import EvaluationIn, QuestionIn
+from memory.questions.models import Question
 from memory.questions.sets import add_question, create_set
 from tests import factories
 from tests.browser.conftest import DESK, PHONE, check_fit

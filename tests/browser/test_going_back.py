@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.browser.conftest import DESK
 

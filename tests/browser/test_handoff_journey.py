@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Finding, PhaseCompression, Task, Team
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.models import Task
+from contextopt.people.models import Team
 from tests.browser.conftest import FITS, PHONE
 
 RISK = {"description": "Rounding in shop/tax.py", "severity": "high", "mitigation": "Round once"}

@@ -10,7 +10,8 @@ from urllib.request import Request, urlopen
 from playwright.sync_api import Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Space, Team, User
+from contextopt.people.models import Team, User
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.browser.conftest import DESK, choose_filter
 

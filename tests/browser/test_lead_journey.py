@@ -12,8 +12,11 @@ from django.db.models import QuerySet
 from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Assembly, Space, Team
-from dashboard.models import SavedView, UnfoldedAssembly
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
+from dashboard.kit.savedviews import SavedView
+from dashboard.rollups.models import UnfoldedAssembly
 from dashboard.tasks import fold_assemblies
 from tests import factories
 from tests.browser.conftest import choose_filter

@@ -15,7 +15,8 @@ from django.test import Client
 from playwright.sync_api import Browser, Page, expect
 
 from benchmarks.service.server import free_port
-from contextopt.models import Space, Team, User
+from contextopt.people.models import Team, User
+from contextopt.spaces.models import Space
 from contextopt.sql import own_conninfo
 from dashboard.management.commands.up import web_command
 from tests import factories

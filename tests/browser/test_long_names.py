@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import AuditEvent, Space, Team
-from dashboard.models import SavedView
+from contextopt.people.models import AuditEvent, Team
+from contextopt.spaces.models import Space
+from dashboard.kit.savedviews import SavedView
 from tests import factories
 from tests.browser.conftest import DESK, PHONE, check_fit
 

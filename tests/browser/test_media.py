@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 from tests import factories
 from tests.browser.conftest import DESK, PHONE
 

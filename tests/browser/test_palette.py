@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 from tests import factories
 
 

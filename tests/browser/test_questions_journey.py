@@ -6,9 +6,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Space, Team
-from memory.models import Question, QuestionSet
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from memory.questions.growth import SET_NAME
+from memory.questions.models import Question, QuestionSet
 from tests import factories
 from tests.browser.conftest import DESK, take
 from tests.memory.factories import make_review

@@ -7,7 +7,7 @@ from django.utils import timezone
 from playwright.sync_api import Page
 
 from config.settings import BASE_DIR
-from contextopt.models import Team
+from contextopt.people.models import Team
 from dashboard.demo import load_demo
 from tests.browser.test_every_page import DRAWN
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Role, Team, User
-from memory.models import ReviewItem, ReviewSlot
+from contextopt.people.models import Role, Team, User
+from memory.review.models import ReviewItem, ReviewSlot
 from tests import factories
 from tests.browser.conftest import DESK
 from tests.memory.factories import make_review

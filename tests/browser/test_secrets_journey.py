@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import ApiKey, Role, Team, User
+from contextopt.people.models import ApiKey, Role, Team, User
 from tests import factories
 
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import Assembly, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from dashboard.tasks import fold_assemblies
 from tests import factories
 from tests.browser.conftest import PHONE

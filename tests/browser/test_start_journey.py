@@ -6,7 +6,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 from tests.browser.conftest import DESK
 from tests.browser.test_journey import call
 

@@ -9,7 +9,8 @@ from django.core.management import call_command
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Assembly, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from tests import factories
 from tests.browser.conftest import FITS, PHONE
 from tests.browser.test_agents_journey import CART, ERROR

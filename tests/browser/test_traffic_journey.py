@@ -9,7 +9,8 @@ import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
-from contextopt.models import GatewayPolicy, GatewayRequest, Scope, Team
+from contextopt.gateway.models import GatewayPolicy, GatewayRequest
+from contextopt.people.models import Scope, Team
 from tests import factories
 from tests.browser.conftest import DESK
 from tests.concurrency import wait_until

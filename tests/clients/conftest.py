@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from tests import factories
 
 SOURCE = Path(__file__).parents[2] / "clients/python"

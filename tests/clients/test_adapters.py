@@ -14,7 +14,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.models.test import TestModel
 
-from contextopt.models import Assembly, Space
+from contextopt.assemblies.models import Assembly
+from contextopt.spaces.models import Space
 from tests.concurrency import in_own_loop
 
 type Load = Callable[..., Any]

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from contextopt.models import ApiKey, Assembly, Record, Space
-from memory.models import Memory, Vote
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import ApiKey
+from contextopt.spaces.models import Record, Space
+from memory.feedback.models import Vote
+from memory.memories.models import Memory
 from tests.concurrency import in_own_loop
 
 type Load = Callable[..., Any]

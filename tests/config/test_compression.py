@@ -5,7 +5,7 @@ from django.http import HttpResponse
 from django.test import Client, RequestFactory
 
 from config.middleware import PageGZipMiddleware
-from contextopt.models import User
+from contextopt.people.models import User
 
 GZIP = {"Accept-Encoding": "gzip"}
 

@@ -16,9 +16,11 @@ from django.test import Client
 from config.asgi import application
 from config.handler import BLOCK_BYTES, BODY_MAX_BYTES, EXPORTS_AT_ONCE, REQUESTS_AT_ONCE, Site
 from contextopt.asgitypes import Scope as AsgiScope
+from contextopt.assemblies.models import Assembly
 from contextopt.fairness import WAITING_MAX
-from contextopt.models import Assembly, Record, Role, Scope, Space, Team
 from contextopt.people.logins import WRONG_KEYS
+from contextopt.people.models import Role, Scope, Team
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import lock_space
 from contextopt.sql import own_conninfo
 from tests import factories

@@ -108,7 +108,7 @@ for line in sys.stdin:
 
 MAKE_SPACE = """
 from datetime import UTC, datetime
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.records import create_record
 from contextopt.spaces.spaces import create_space
@@ -154,7 +154,7 @@ def work(environment: dict[str, str]) -> Iterator[Work]:
 
 
 SEND_RECOUNT = """
-from contextopt.models import Space
+from contextopt.spaces.models import Space
 from contextopt.tasks import recount_summaries
 space = Space.objects.get(slug="jobs")
 space.recount_from = 0
@@ -203,7 +203,7 @@ SEND = """
 from django.test import override_settings
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.outbox import begin_conversation
-from contextopt.models import Team
+from contextopt.people.models import Team
 with override_settings(LLM_BASE_URL="http://127.0.0.1:9/v1"):
     begin_conversation(
         team=Team.objects.ensure_default(), data=ConversationIn(space="jobs"), first=MessageIn(text="{}"),
@@ -304,7 +304,7 @@ ASK = """
 from django.test import override_settings
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.outbox import begin_conversation
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.tasks import send_messages
 with override_settings(LLM_BASE_URL={!r}):
     begin_conversation(

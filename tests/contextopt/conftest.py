@@ -6,25 +6,21 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from contextopt.agents.handoffs.models import HandoffSettings
 from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standingdocuments import attach_document
-from contextopt.models import (
-    Correction,
-    GatewayGap,
-    GatewayPolicy,
-    HandoffSettings,
-    RepositoryHistory,
-    RetrySettings,
-    Space,
-    StoredResponse,
-    User,
-)
+from contextopt.assemblies.corrections import Correction
+from contextopt.gateway.models import GatewayGap, GatewayPolicy
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
+from contextopt.people.models import StoredResponse, User
+from contextopt.repositories.models import RepositoryHistory
 from contextopt.search import registry
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import ensure_counted
 from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.models import Space
 from contextopt.spaces.records import update_record
 from contextopt.spaces.recordviews import view_record
 from memory.strategies.inputs import CompletionIn

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.test import Client
 
 from contextopt.adminsite import GROUPS, INTERNAL
-from contextopt.models import Team, User
+from contextopt.people.models import Team, User
 from tests import factories
 
 

@@ -16,32 +16,27 @@ from psycopg.errors import ForeignKeyViolation
 
 from contextopt import locks
 from contextopt.agents.inputs import TaskIn
+from contextopt.agents.models import Task
 from contextopt.agents.tasks import create_task
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Conversation
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import hold_space, is_about_deleted, retry_deadlocks, unless_deleted
 from contextopt.management.base import ReportingCommand
-from contextopt.models import (
-    Assembly,
-    Conversation,
-    EmbeddingTodo,
-    Record,
-    RecordEmbedding,
-    Repository,
-    Space,
-    Task,
-    Team,
-    User,
-)
 from contextopt.people.members import delete_team
+from contextopt.people.models import Team, User
 from contextopt.repositories import graphs
 from contextopt.repositories.indexing import delete_repository, update_posted
 from contextopt.repositories.inputs import RelevantIn
-from contextopt.repositories.ranking import rank_repository
+from contextopt.repositories.models import Repository
+from contextopt.repositories.relevantfiles import rank_repository
+from contextopt.search.models import EmbeddingTodo
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.spaces.configs import publish_config
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch
+from contextopt.spaces.models import Record, RecordEmbedding, Space
 from contextopt.spaces.records import create_record, lock_space, update_record, upsert_records
 from contextopt.spaces.spaces import delete_space
 from dashboard.rollups.fold import rebuild_day

@@ -9,8 +9,9 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.test import Client
 
-from contextopt.models import Record, RecordEmbedding, RecordRevision, Space, StoredResponse, User
+from contextopt.people.models import StoredResponse, User
 from contextopt.search.vectors.fill import Work, work_through
+from contextopt.spaces.models import Record, RecordEmbedding, RecordRevision, Space
 from tests import factories
 from tests.contextopt.api.conftest import Caller, api, make_caller
 from tests.fulldisk import LACKS, lacking_room

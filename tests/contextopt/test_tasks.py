@@ -9,12 +9,15 @@ from django.utils import timezone
 from config.celery import HARD_TIME_LIMIT_SECONDS, VISIBILITY_TIMEOUT_SECONDS
 from contextopt import tasks
 from contextopt.agents.handoffs.modelbriefs import WRITE_SECONDS
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.chat.endpoint import CONNECT_SECONDS
 from contextopt.chat.outbox import CLAIM_LIFE, TIMEOUT_SECONDS
 from contextopt.locks import Lock
-from contextopt.models import AssemblyPayload, ContextConfig, Record, Space, StoredResponse, Team
+from contextopt.people.models import StoredResponse, Team
+from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import update_record
 from tests.concurrency import before_statement, beside
 from tests.factories import make_assembly, make_key, make_record, make_space, make_team

@@ -13,7 +13,8 @@ from django.test import Client
 from config.embedded.place import BASE_DIR
 from config.pooling import LOCK_SECONDS, STATEMENT_SECONDS
 from contextopt.locks import retry_deadlocks
-from contextopt.models import Record, Role, Space, Team
+from contextopt.people.models import Role, Team
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import lock_space
 from tests import factories
 from tests.concurrency import beside, wait_until

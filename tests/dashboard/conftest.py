@@ -12,7 +12,9 @@ import pytest
 import time_machine
 from django.test import Client
 
-from contextopt.models import Assembly, Record, Role, Space, Team, User
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Role, Team, User
+from contextopt.spaces.models import Record, Space
 from tests import factories
 
 HTMX = {"HX-Request": "true"}

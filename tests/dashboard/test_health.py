@@ -9,10 +9,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from contextopt.models import Space, User
-from dashboard.beats import note_beats
+from contextopt.people.models import User
+from contextopt.spaces.models import Space
+from dashboard.beats import Duty, WorkerBeat, note_beats
 from dashboard.health import Health, health_signs, read_health
-from dashboard.models import Duty, UnfoldedAssembly, WorkerBeat
+from dashboard.rollups.models import UnfoldedAssembly
 from dashboard.tasks import fold_assemblies
 from tests import factories
 

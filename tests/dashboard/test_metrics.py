@@ -8,7 +8,9 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from contextopt.models import Assembly, Scope, Space
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Scope
+from contextopt.spaces.models import Space
 from dashboard.metrics import doubling_buckets
 from dashboard.rollups.histograms import ASSEMBLY_MS
 from dashboard.tasks import fold_assemblies

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Team
-from memory.models import Memory, StrategyUse
+from contextopt.people.models import Team
+from memory.memories.models import Memory
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.models import StrategyUse
 from memory.strategies.reports import CompletionResult, complete_task
 from tests.contextopt.api.conftest import Caller, api, nobody, reader, stranger, writer
 from tests.memory.factories import make_strategy, make_use

@@ -6,14 +6,17 @@ from typing import Any
 
 from django.db import connection
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
-from memory.models import Memory, ReviewItem, StrategyUse
+from memory.memories.models import Memory
+from memory.review.models import ReviewItem
 from memory.review.queue import refresh_assembly
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.models import StrategyUse
 from memory.strategies.reports import complete_task
 from tests import factories
 

@@ -9,11 +9,14 @@ from ninja.errors import AuthorizationError
 from ninja.security import APIKeyHeader, HttpBearer
 from pydantic import BaseModel
 
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Conversation, Message
 from contextopt.errors import NotFound
-from contextopt.models import ApiKey, Assembly, Conversation, Message, Record, Scope, Space
 from contextopt.people.keys import Allowance, count_request, find_key, way_of
 from contextopt.people.logins import count_wrong_key
+from contextopt.people.models import ApiKey, Scope
 from contextopt.spaces import spaces
+from contextopt.spaces.models import Record, Space
 
 
 class ApiRequest(HttpRequest):

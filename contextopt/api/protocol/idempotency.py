@@ -10,7 +10,7 @@ from contextopt.api.protocol.authentication import ApiRequest, View
 from contextopt.api.protocol.problems import RequestInProgress
 from contextopt.errors import InvalidInput
 from contextopt.locks import Lock, take_turn
-from contextopt.models import StoredResponse
+from contextopt.people.models import StoredResponse
 from contextopt.spaces.storedresponses import named_records
 
 HEADER = "Idempotency-Key"

@@ -6,20 +6,19 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from contextopt import engine
 from contextopt.assemblies.assemble import REACHES, resolve_config
 from contextopt.assemblies.candidates import Candidates, load_candidates, load_space
 from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, detail_of, summary_of
 from contextopt.assemblies.retrieval import load_for_question, read_at_most
-from contextopt.engine import ContextConfig, FilterCounts, Query, RecordSummary, Relevance
+from contextopt.engine.details import Query
 from contextopt.engine.queryanalysis import Mentions, add_mentions
 from contextopt.engine.ranking import MAX_PART
-from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query, relevances
+from contextopt.engine.relevance import NOT_RELEVANT, Match, Relevance, rank_by_query, relevances
 from contextopt.engine.rendering import MESSAGE
-from contextopt.engine.settings import SCORED_STAGE
+from contextopt.engine.settings import SCORED_STAGE, ContextConfig
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.values import DateRange
+from contextopt.engine.values import Assembled, DateRange, FilterCounts, RecordSummary
 from contextopt.errors import Conflict, ServiceUnavailable
 from contextopt.search.hybrid import PreparedQuery, Target, look_up, prepare_query, rate
 from contextopt.search.registry import SearchFilters
@@ -76,7 +75,7 @@ ROUNDS = 4
 class Reached:
     """The decision under other settings; `looked_up` candidates were not given to the engine then."""
 
-    outcome: engine.Assembled
+    outcome: Assembled
     found: Candidates
     looked_up: int = 0
     is_reconstructed: bool = False
@@ -295,7 +294,7 @@ class _Search:
         return Target(SEARCHABLE, self.material.space_id, SearchFilters())
 
 
-def _is_worded(matches: dict[int, engine.Match], row: int) -> bool:
+def _is_worded(matches: dict[int, Match], row: int) -> bool:
     return row in matches and matches[row].lexical > 0
 
 

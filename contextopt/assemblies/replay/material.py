@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from contextopt import engine
 from contextopt.assemblies.candidates import Candidates
 from contextopt.assemblies.engineinputs import GivenRecord, Givens, unpack_givens
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, Kind
 from contextopt.assemblies.retrieval import NOTES_READ
 from contextopt.assemblies.verify import read_config
-from contextopt.engine import ContextConfig, PartSizes, Query, RecordDetail, RecordSummary, SpaceContext
+from contextopt.engine.assembly import assemble
+from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.duplicates import numbers_in
 from contextopt.engine.rendering import summary_line
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import UnknownEncoding
-from contextopt.engine.values import ENGINE_VERSION
+from contextopt.engine.values import ENGINE_VERSION, Assembled, PartSizes, RecordSummary, SpaceContext
 from contextopt.errors import Conflict
-from contextopt.search.embedders import usual_similarity
+from contextopt.search.embedders.current import usual_similarity
 from contextopt.spaces.versions import RecordVersion, read_versions
 
 
@@ -101,10 +102,10 @@ class Material:
             usual_similarity(self.givens.encoder),
         )
 
-    def assemble(self, found: Candidates, config: ContextConfig, tokenizer: Tokenizer) -> engine.Assembled:
+    def assemble(self, found: Candidates, config: ContextConfig, tokenizer: Tokenizer) -> Assembled:
         """Let the engine decide, for the space as it was described then."""
         givens = self.givens
-        return engine.assemble(
+        return assemble(
             SpaceContext(givens.name, givens.description, givens.categories, found.records),
             config,
             self.assembly.as_of,

@@ -24,8 +24,10 @@ from contextopt.assemblies.replay.material import (
 from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.shortage import Emptiness
 from contextopt.assemblies.verify import Difference
-from contextopt.engine import Assembled, ContextConfig, SpaceContext, get_tokenizer
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement, Split
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.values import Assembled, SpaceContext
 from contextopt.engine.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
 from contextopt.errors import PRODUCT_ERRORS
 from contextopt.search.embedders.current import work_seconds

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextopt.engine.briefs.coverage import MENTIONS, Selection, Selector
 from contextopt.engine.briefs.findings import CRITICAL_TAG, Finding, render_finding
+from contextopt.engine.briefs.selection import MENTIONS, Selection, Selector
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.briefs.slots import Draft, draft
 from contextopt.engine.text.cleaning import flatten

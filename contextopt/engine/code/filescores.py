@@ -9,7 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from contextopt.engine.code.graph import BINARY, CodeGraph, Links, ParsedFile, build_graph, decode, parse_file
+from contextopt.engine.code.graph.importgraph import Links, build_graph
+from contextopt.engine.code.graph.parsing import decode, parse_file
+from contextopt.engine.code.graph.values import BINARY, CodeGraph, ParsedFile
 from contextopt.engine.code.kinds import Kinds
 from contextopt.engine.text.lexical import (
     Bm25,

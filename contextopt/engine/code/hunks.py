@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-from contextopt.engine.code.graph import ParsedFile
+from contextopt.engine.code.graph.values import ParsedFile
 from contextopt.engine.text.lexical import Bm25, split_identifier, weigh_task, whole_identifier, words_of
 
 _WINDOW_LINES = 30

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from contextopt.engine.code.graph import CODE_LANGUAGES, language_of
+from contextopt.engine.code.graph.parsing import CODE_LANGUAGES, language_of
 from contextopt.engine.text.lexical import distinct_terms
 
 DOCUMENTATION = "documentation"

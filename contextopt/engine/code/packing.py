@@ -13,7 +13,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from contextopt.engine.code.graph import ParsedFile
+from contextopt.engine.code.graph.values import ParsedFile
 from contextopt.engine.code.hunks import HunkWeights, TaskWords, Unit, cut_into_units
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.tokens import MAX_CHARS_PER_TOKEN, Tokenizer

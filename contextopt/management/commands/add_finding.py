@@ -6,13 +6,14 @@ from django.db import transaction
 from contextopt.agents.handoffs.findings import add_finding
 from contextopt.agents.handoffs.inputs import FindingIn
 from contextopt.agents.inputs import TaskIn
+from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.tasks import create_task
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, Options, team_of
 from contextopt.management.documents import read_document
 from contextopt.management.fields import parse_input
 from contextopt.management.handoffs import TaskCommand, find_stored_task
-from contextopt.models import HandoffPhase, Task, Team
+from contextopt.people.models import Team
 
 
 class Command(TaskCommand):

@@ -4,9 +4,9 @@ from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.findings import advance_phase
 from contextopt.agents.handoffs.inputs import AdvanceIn
+from contextopt.agents.models import HandoffPhase
 from contextopt.management.base import ACTOR, Options
 from contextopt.management.handoffs import TaskCommand, find_stored_task
-from contextopt.models import HandoffPhase
 
 
 class Command(TaskCommand):

@@ -17,7 +17,8 @@ from contextopt.management.documents import AnsweringCommand
 from contextopt.management.fields import add_fields, given_fields, parse_input
 from contextopt.management.ledgertext import describe_result
 from contextopt.management.upkeep import make_searchable
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from contextopt.spaces.records import SEARCHABLE, tokenizer_of
 
 

@@ -15,7 +15,9 @@ from contextopt.connections.toolfiles import LEFT
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.fields import parse_input
-from contextopt.spaces.importing import ImportReport, UnusableSource, import_rows, read_commits
+from contextopt.spaces.importing.git import read_commits
+from contextopt.spaces.importing.pipeline import ImportReport, import_rows
+from contextopt.spaces.importing.rows import UnusableSource
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.models import Space
 

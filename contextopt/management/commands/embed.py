@@ -7,7 +7,8 @@ from django.core.management.base import CommandParser
 from contextopt.errors import Conflict
 from contextopt.locks import Lock, only_here
 from contextopt.management.base import DONE, Options, Progress, ReportingCommand
-from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder
+from contextopt.search.embedders.current import configured_embedder
+from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.vectors.storage import embedding_status
 

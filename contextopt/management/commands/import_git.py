@@ -7,7 +7,8 @@ from django.core.management.base import CommandParser
 from contextopt.errors import InvalidInput
 from contextopt.management.base import Options
 from contextopt.management.importing import ImportCommand
-from contextopt.spaces.importing import Found, read_commits
+from contextopt.spaces.importing.git import read_commits
+from contextopt.spaces.importing.rows import Found
 
 
 class Command(ImportCommand):

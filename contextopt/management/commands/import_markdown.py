@@ -6,7 +6,8 @@ from django.core.management.base import CommandParser
 
 from contextopt.management.base import Options
 from contextopt.management.importing import ImportCommand
-from contextopt.spaces.importing import Found, read_folder
+from contextopt.spaces.importing.markdown import read_folder
+from contextopt.spaces.importing.rows import Found
 
 
 class Command(ImportCommand):

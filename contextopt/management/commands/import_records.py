@@ -6,7 +6,8 @@ from django.core.management.base import CommandParser
 
 from contextopt.management.base import Options
 from contextopt.management.importing import ImportCommand
-from contextopt.spaces.importing import Found, check_input, open_input, read_file, readable
+from contextopt.spaces.importing.files import check_input, open_input, read_file, readable
+from contextopt.spaces.importing.rows import Found
 
 
 class Command(ImportCommand):

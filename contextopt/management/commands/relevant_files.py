@@ -13,11 +13,11 @@ from contextopt.management.base import ACTOR, DONE, Options, more_in_json, team_
 from contextopt.management.documents import AnsweringCommand
 from contextopt.management.fields import add_fields, given_fields, parse_input
 from contextopt.management.repositories import Target, target
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.repositories.graphs import load_index
 from contextopt.repositories.indexing import index_checkout
 from contextopt.repositories.inputs import RelevantIn
-from contextopt.repositories.ranking import Relevant, RevisionRanker, rank_repository
+from contextopt.repositories.relevantfiles import Relevant, RevisionRanker, rank_repository
 
 LISTED = 20
 REV_MAX = 1_000

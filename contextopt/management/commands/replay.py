@@ -4,6 +4,7 @@ from django.core.management.base import CommandParser
 from pydantic import ValidationError
 
 from contextopt.assemblies.inputs import ReplayIn
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.replay.material import last_contexts, read_contexts
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.engine.wording import plural
@@ -11,7 +12,7 @@ from contextopt.errors import PRODUCT_ERRORS, FieldProblem, InvalidInput, NotFou
 from contextopt.inputs import BIGINT_MAX, field_problems
 from contextopt.management.base import DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.fields import parse_input
-from contextopt.models import Assembly, Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import SettingsIn
 
 LAST_MAX = 100_000

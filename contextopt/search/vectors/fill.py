@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from contextopt.locks import Lock, wait_turn
 from contextopt.search import registry
-from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder, get_embedder
-from contextopt.search.embedders.values import WORDLLAMA
+from contextopt.search.embedders.current import configured_embedder, get_embedder
+from contextopt.search.embedders.values import WORDLLAMA, EmbeddingUnavailable
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 from contextopt.search.registry import Searchable
 from contextopt.search.vectors.indexes import build_index, drop_index, index_is_ready

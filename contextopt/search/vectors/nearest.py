@@ -10,7 +10,8 @@ import numpy as np
 from django.db import connection, transaction
 
 from contextopt.search import registry
-from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
+from contextopt.search.embedders.current import get_embedder
+from contextopt.search.embedders.values import EmbeddingUnavailable, Vectors
 from contextopt.search.models import EmbeddingState
 from contextopt.search.registry import Searchable
 from contextopt.sql import expected_rows, fetch_all, fetch_column, fetch_one

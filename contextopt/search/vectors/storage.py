@@ -12,8 +12,8 @@ from django.db.models import Count, Model, Q, QuerySet, Sum
 from django.utils import timezone
 
 from contextopt.locks import Lock, wait_turn
-from contextopt.search.embedders import EmbeddingUnavailable, Vectors, get_embedder
-from contextopt.search.embedders.values import TEXT_MAX
+from contextopt.search.embedders.current import get_embedder
+from contextopt.search.embedders.values import TEXT_MAX, EmbeddingUnavailable, Vectors
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingState, EmbeddingTodo
 from contextopt.search.registry import Searchable
 from contextopt.sql import copy_in, execute, fetch_all, fetch_column

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.models import Assembly
 from dashboard.kit.formats import whole
 
 BAR_WIDTH = 1_000

@@ -6,7 +6,9 @@ from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.urls import reverse
 
-from contextopt.models import ApiKey, Assembly, Membership, Record, Role, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import ApiKey, Membership, Role, Team
+from contextopt.spaces.models import Record, Space
 
 # Set in the session once the steps are done or dismissed, so that later pages run no query for them.
 IS_OVER = "start_is_over"

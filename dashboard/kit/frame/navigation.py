@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from django.urls import get_script_prefix, reverse
 from django.utils.functional import SimpleLazyObject
 
-from contextopt.models import Membership, Role, Team
+from contextopt.people.models import Membership, Role, Team
 from dashboard.kit.frame.guide import read_step
 from dashboard.kit.frame.serverevents import EVENTS_PATH
-from memory.models import ItemState, ReviewItem
+from memory.review.models import ItemState, ReviewItem
 
 COUNTED_MAX = 99
 

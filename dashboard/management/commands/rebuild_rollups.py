@@ -2,8 +2,8 @@
 
 from contextopt.engine.wording import plural
 from contextopt.management.base import DONE, Options, Progress, ReportingCommand, teams_of
-from dashboard.models import QuarterRollup
 from dashboard.rollups.fold import rebuild
+from dashboard.rollups.models import QuarterRollup
 
 
 class Command(ReportingCommand):

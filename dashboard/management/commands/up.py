@@ -28,7 +28,8 @@ from config.embedded.place import AlreadyUpError, Location, PortInUseError, Setu
 from config.embedded.processes import Program, Supervisor, check_port, end_leftovers, find_free_port
 from contextopt.chat import endpoint
 from contextopt.management.base import WRITE_FAULTS
-from contextopt.models import Membership, Record, Role, Team, User
+from contextopt.people.models import Membership, Role, Team, User
+from contextopt.spaces.models import Record
 
 ADMIN_NAME = "admin"
 PATIENCE_SECONDS = 60.0

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from contextopt.agents.timeline.account import Accounts, verify_account, verify_handoffs
 from contextopt.assemblies.corrections import list_corrections
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.replay.replay import differences_of, replay_last
 from contextopt.assemblies.verify import Difference, compare, recompute
 from contextopt.engine.wording import listed, plural
@@ -25,10 +26,10 @@ from contextopt.management.base import (
     teams_of,
 )
 from contextopt.management.fields import add_fields, read_fields
-from contextopt.models import AssemblyPayload, Team
+from contextopt.people.models import Team
 from dashboard.rollups.costproof import verify_costs
 from dashboard.rollups.verify import count_rollups, verify_rollups
-from memory.questions.results import count_evaluations, verify_evaluations
+from memory.questions.evaluationresults import count_evaluations, verify_evaluations
 from memory.review.verdicts import count_copies, verify_copies
 
 CHUNK = 500

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from contextopt.agents.models import PhaseProfile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
-from contextopt.models import PhaseProfile
 from contextopt.sql import fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
 from dashboard.kit.formats import NONE, compact, whole

@@ -6,9 +6,17 @@ from django import forms
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import QueryDict
 
-from contextopt.agents.models import PHASE_MAX, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX
+from contextopt.agents.models import (
+    PHASE_MAX,
+    REPOSITORY_MAX,
+    TASK_EXTERNAL_ID_MAX,
+    Attempt,
+    HandoffPhase,
+    Task,
+    TaskState,
+)
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.agents.retries import ROOT_CAUSES
-from contextopt.models import Assembly, Attempt, HandoffPhase, Kind, Task, TaskState
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
 from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, PeriodForm, TeamFilterForm
 from dashboard.kit.periods import Period

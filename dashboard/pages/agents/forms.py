@@ -6,16 +6,17 @@ from typing import Any
 from django import forms
 
 from contextopt.agents.handoffs.inputs import FindingIn, FindingPatch
-from contextopt.agents.handoffs.models import CATEGORY_MAX
+from contextopt.agents.handoffs.models import CATEGORY_MAX, Decision
 from contextopt.agents.inputs import ProfileIn, StandingDocumentIn, TaskIn
 from contextopt.agents.models import (
     PHASE_BUDGET_MAX,
     STANDING_CONTENT_MAX,
     STANDING_TITLE_MAX,
     TASK_DESCRIPTION_MAX,
+    HandoffPhase,
+    Task,
 )
 from contextopt.engine.agents.contexts import FIELDS
-from contextopt.models import Decision, HandoffPhase, Task
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 
 # Fields of a finding that are omitted if nothing is chosen.

@@ -6,22 +6,14 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q, Sum
 
-from contextopt.agents.handoffs.models import finding_key
+from contextopt.agents.handoffs.models import BriefState, Decision, Finding, PhaseCompression, finding_key
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
+from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.timeline.account import NOTHING, read_accounts
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.agents.linediff import diff_text
 from contextopt.engine.briefs.compressor import MANY_CRITICAL, OPEN_DECISIONS
 from contextopt.engine.text.cleaning import flatten_to
-from contextopt.models import (
-    Assembly,
-    BriefState,
-    Decision,
-    Finding,
-    HandoffPhase,
-    Kind,
-    PhaseCompression,
-    Task,
-)
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.charts.tiles import Change, Tile, points
 from dashboard.kit.diffs import Run, colour_diff

@@ -11,9 +11,11 @@ from django.views.decorators.http import require_GET, require_http_methods
 from pydantic import ValidationError
 
 from contextopt.agents.inputs import PhaseNamed
+from contextopt.agents.models import PhaseProfile
 from contextopt.agents.phases import activate_profile, load_active_profile, publish_profile
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
-from contextopt.models import Assembly, Kind, PhaseProfile, Role
+from contextopt.people.models import Role
 from dashboard.kit.charts.panels import ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.pages import newest_page, render_page

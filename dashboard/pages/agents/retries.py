@@ -14,10 +14,9 @@ from django.utils import timezone
 from django.utils.text import Truncator
 from django.views.decorators.http import require_GET
 
-from contextopt.agents.models import COMPARED_TOKENS
+from contextopt.agents.models import COMPARED_TOKENS, Action, Attempt, AttemptState, Task
 from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
 from contextopt.inputs import read_digits
-from contextopt.models import Action, Attempt, AttemptState, Task
 from dashboard.kit.charts.shapes import Bar, Segment, saving_bar, stack_parts
 from dashboard.kit.charts.tiles import Change, Tile, points, unit
 from dashboard.kit.diffs import Run, colour_diff

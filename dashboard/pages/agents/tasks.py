@@ -8,10 +8,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from contextopt.agents.handoffs import findings
 from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, ResolutionIn
-from contextopt.agents.handoffs.models import RESOLUTION_MAX
+from contextopt.agents.handoffs.models import RESOLUTION_MAX, Finding
 from contextopt.agents.handoffs.status import TaskStatus, read_status
+from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.tasks import create_task
-from contextopt.models import Finding, HandoffPhase, Role, Task
+from contextopt.people.models import Role
 from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import (
     TeamRequest,

@@ -12,14 +12,14 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from contextopt.agents.models import HandoffPhase, TaskState
+from contextopt.agents.models import HandoffPhase, Task, TaskState
 from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
 from contextopt.agents.timeline.events import Event, EventKind
-from contextopt.agents.timeline.sources import EventPage, read_events
+from contextopt.agents.timeline.eventsources import EventPage, read_events
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.warnings import INSUFFICIENT
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
-from contextopt.models import Assembly, Task
 from dashboard.kit.formats import percentage, whole
 from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, get_task, team_page

@@ -13,14 +13,16 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 from django_htmx.http import reswap, retarget
 
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.chat import endpoint, outbox, promptbuilder
 from contextopt.chat.endpoint import is_configured
+from contextopt.chat.models import Conversation, Message, MessageState
 from contextopt.chat.promptbuilder import Prompt, build_prompt
 from contextopt.engine.validation import BudgetExceeded, EngineError
 from contextopt.engine.warnings import ContextWarning
 from contextopt.engine.wording import plural
 from contextopt.inputs import BIGINT_MAX, read_digits
-from contextopt.models import AssemblyPayload, Conversation, Message, MessageState, Role
+from contextopt.people.models import Role
 from dashboard.kit.charts.shapes import Bar, bar_of_assembly
 from dashboard.kit.pages import STOP_POLLING, newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_404, as_message, page_for, team_page

@@ -9,7 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from contextopt.models import Message, Role
+from contextopt.chat.models import Message
+from contextopt.people.models import Role
 from dashboard.kit.charts.panels import stream_columns
 from dashboard.kit.filters import STAGES, space_choices
 from dashboard.kit.pages import newest_page, render_page
@@ -29,9 +30,9 @@ from dashboard.pages.answers.filters import FeedbackForm, VotesForm
 from dashboard.pages.answers.forms import VoteForm
 from dashboard.pages.assemblies.votebox import message_boxes, read_assembly_feedback
 from memory.feedback.inputs import SubjectIn
+from memory.feedback.models import Vote
 from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups
 from memory.feedback.votes import give_feedback, withdraw_feedback
-from memory.models import Vote
 
 TEMPLATE = "dashboard/feedback.html"
 VOTES_TEMPLATE = "dashboard/_votes.html"

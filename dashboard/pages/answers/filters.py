@@ -7,10 +7,11 @@ from django.db.models import QuerySet
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.inputs import BIGINT_MAX, INT_MAX
-from contextopt.models import Team
+from contextopt.people.models import Team
 from dashboard.kit.filters import STAGES, FilterForm, MomentField, PeriodForm, SpaceFilterForm
+from memory.feedback.models import Rating, Vote
 from memory.feedback.trends import VoteFilter
-from memory.models import ItemState, Origin, Rating, ReviewItem, Vote
+from memory.review.models import ItemState, Origin, ReviewItem
 
 
 class FeedbackForm(SpaceFilterForm, PeriodForm):

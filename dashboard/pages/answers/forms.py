@@ -8,14 +8,13 @@ from django import forms
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import MESSAGE_MAX
 from contextopt.limits import MODEL_MAX
-from contextopt.models import Team
+from contextopt.people.models import Team
 from dashboard.kit.filters import STAGES, space_choices
 from dashboard.kit.forms import InputForm, NotesField, read_ticks
 from memory.feedback.inputs import OpinionIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX
-from memory.models import ReviewRules, Verdict
 from memory.review.inputs import RulesPatch, VerdictIn
-from memory.review.models import NOTE_MAX, VERDICTS_MAX
+from memory.review.models import NOTE_MAX, VERDICTS_MAX, ReviewRules, Verdict
 
 WITHDRAW = "none"
 

@@ -8,18 +8,22 @@ from typing import Any
 from django.db.models.functions import Length
 from django.http import HttpRequest
 
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.verify import read_config
+from contextopt.chat.models import Message
 from contextopt.engine.rendering import EXCERPT_CHARS
 from contextopt.engine.settings import SEARCH_STAGE
 from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.engine.wording import plural
-from contextopt.models import Assembly, AssemblyPayload, Kind, Message, Record, Team
+from contextopt.people.models import Team
 from contextopt.spaces.configs import parse_settings
+from contextopt.spaces.models import Record
 from contextopt.sql import fetch_rows
 from dashboard.kit.formats import whole
 from dashboard.kit.inspector import LedgerRow, find_titles, read_ledger
+from memory.feedback.models import Vote
 from memory.feedback.votes import find_kept
-from memory.models import ReviewItem, ReviewSlot, Verdict, Vote
+from memory.review.models import ReviewItem, ReviewSlot, Verdict
 from memory.review.verdicts import VerdictGroup
 
 ROWS_SHOWN = 40

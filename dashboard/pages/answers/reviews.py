@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 from django_htmx.http import push_url
 
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.models import Role
+from contextopt.people.models import Role
 from dashboard.kit.filters import read_text, space_choices
 from dashboard.kit.pages import STOP_POLLING, newest_page, render_page, stream_csv, stream_jsonl
 from dashboard.kit.permissions import TeamRequest, as_message, get_review, page_for, team_page
@@ -34,7 +34,7 @@ from dashboard.pages.answers.reviewitems import (
 )
 from dashboard.pages.questions.forms import read_ticked
 from dashboard.pages.questions.questions import add_proposal_of, search_records
-from memory.models import ItemState, ReviewItem, Verdict
+from memory.review.models import ItemState, ReviewItem, Verdict
 from memory.review.queue import rules_of, set_rules
 from memory.review.reservations import (
     assign_item,

@@ -13,12 +13,13 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.figures import IN_CSV, SORTS
-from contextopt.assemblies.models import BASELINES, AssemblyQuerySet
+from contextopt.assemblies.models import BASELINES, Assembly, AssemblyPayload, AssemblyQuerySet, Kind
 from contextopt.assemblies.verify import verify_assembly
+from contextopt.chat.models import Author, Message
 from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.text.quoting import without_marks
 from contextopt.engine.validation import UnknownEncoding
-from contextopt.models import Assembly, AssemblyPayload, Author, GatewayRequest, Kind, Message
+from contextopt.gateway.models import GatewayRequest
 from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, unmarked
 from dashboard.kit.filters import STAGE_NAMES

@@ -6,8 +6,8 @@ from difflib import SequenceMatcher
 
 from contextopt.assemblies.figures import BY_NAME
 from contextopt.assemblies.ledgercolumns import EntryJson
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.agents.linediff import diff_text
-from contextopt.models import Assembly
 from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
 from dashboard.kit.formats import figure_words, reason_words
 from dashboard.kit.inspector import Titled, title_of

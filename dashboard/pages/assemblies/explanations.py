@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.replay.explanation import (
     EXPECTED_CHARS,
     Explanation,
@@ -13,9 +14,9 @@ from contextopt.assemblies.replay.explanation import (
 from contextopt.engine.settings import ADAPTIVE
 from contextopt.engine.wording import plural
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, Record
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
+from contextopt.spaces.models import Record
 from contextopt.spaces.records import SEARCHABLE
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
 from dashboard.kit.formats import decimals, whole

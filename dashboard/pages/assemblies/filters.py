@@ -7,11 +7,13 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.figures import SORTS
-from contextopt.assemblies.models import CONVERSATION_MAX, SLOW_MS, AssemblyQuerySet
+from contextopt.assemblies.models import CONVERSATION_MAX, SLOW_MS, Assembly, AssemblyQuerySet, Kind
 from contextopt.engine.warnings import INSUFFICIENT
+from contextopt.gateway.models import GatewayRequest
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.limits import MODEL_MAX
-from contextopt.models import Assembly, ContextConfig, GatewayRequest, Kind, Team
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
 from dashboard.kit.filters import AGENTS, STAGES, MomentField, SpaceFilterForm
 from dashboard.kit.formats import code_words
 from dashboard.kit.pages import cursor_moment

@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from contextopt.models import Role, Team
+from contextopt.people.models import Role, Team
 from dashboard.kit.permissions import TeamRequest, as_message, require_role, team_page
 from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, save_view
 from dashboard.pages.assemblies.filters import AssembliesForm

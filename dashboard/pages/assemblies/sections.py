@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contextopt.models import Assembly, AssemblyPayload
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.diffs import HEADINGS
 from dashboard.kit.formats import reason_words, whole

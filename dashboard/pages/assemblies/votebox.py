@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from contextopt.models import Assembly, Author, Message
-from memory.models import Rating, Vote
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Author, Message
+from memory.feedback.models import Rating, Vote
 
 # The reasons offered on pages. The API accepts any text.
 REASONS = {

@@ -12,14 +12,20 @@ from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.assemblies.inputs import ReplayIn
 from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.assemblies.models import Kind
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.replay.replay import PromptCost, Replay, cost_of, replay_assembly, replayed_sizes
 from contextopt.assemblies.verify import read_config
 from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
 from contextopt.inputs import INT_MAX, read_digits
-from contextopt.models import Assembly, ContextConfig, Role
-from contextopt.spaces.configs import draft_settings, find_config, given_settings, publish_settings
+from contextopt.people.models import Role
+from contextopt.spaces.configs import (
+    ContextConfig,
+    draft_settings,
+    find_config,
+    given_settings,
+    publish_settings,
+)
 from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
 from dashboard.kit.formats import reason_words
 from dashboard.kit.inspector import Titled, find_titles, title_of, weights_of

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from django import forms
 
 from contextopt.assemblies.inputs import ReplayIn
-from contextopt.engine import ContextConfig
-from contextopt.engine.settings import SETTINGS
+from contextopt.engine.settings import SETTINGS, ContextConfig
 from contextopt.spaces.forms import read_settings, setting_fields, shown_settings
 from contextopt.spaces.inputs import SettingsIn
 from dashboard.kit.formats import setting_label, setting_words

@@ -15,11 +15,13 @@ from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRefresh
 from pydantic import TypeAdapter, ValidationError
 
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.inputs import BigInt
-from contextopt.models import AssemblyPayload, ContextConfig, Role, Space
-from contextopt.spaces.configs import activate_config
+from contextopt.people.models import Role
+from contextopt.spaces.configs import ContextConfig, activate_config
+from contextopt.spaces.models import Space
 from dashboard.kit.filters import offered_spaces, read_text
 from dashboard.kit.forms import InputForm
 from dashboard.kit.pages import render_page, stream_csv
@@ -47,7 +49,7 @@ from memory.backtests.figures import (
     row_dollars,
 )
 from memory.backtests.inputs import LAST_DEFAULT, LAST_MAX, BacktestIn
-from memory.models import Backtest, BacktestRow
+from memory.backtests.models import Backtest, BacktestRow
 
 LIST_TEMPLATE = "dashboard/backtests.html"
 TEMPLATE = "dashboard/backtest.html"

@@ -7,7 +7,7 @@ from dashboard.kit.charts.tiles import Change, Tile
 from dashboard.kit.formats import NONE, money, percent, whole
 from dashboard.pages.spaces.proofs import Proof
 from memory.backtests.figures import BacktestCosts, BacktestFigures
-from memory.models import Evaluation
+from memory.questions.models import Evaluation
 
 # Changes below half a per cent are none.
 NO_CHANGE = 0.005

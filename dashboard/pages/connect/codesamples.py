@@ -12,8 +12,7 @@ from typing import Any
 
 from django.conf import settings
 
-from contextopt.models import Team
-from contextopt.people.models import Way
+from contextopt.people.models import Team, Way
 from dashboard.kit.permissions import TeamRequest
 
 KEY_VARIABLE = "CONTEXTOPT_KEY"

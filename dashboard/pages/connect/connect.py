@@ -13,11 +13,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from contextopt.assemblies.models import Assembly
 from contextopt.inputs import read_digits
-from contextopt.models import ApiKey, Assembly, Role, Space, Team
 from contextopt.people.keys import create_key
-from contextopt.people.models import Way
-from contextopt.spaces.importing import ensure_space
+from contextopt.people.models import ApiKey, Role, Team, Way
+from contextopt.spaces.importing.pipeline import ensure_space
+from contextopt.spaces.models import Space
 from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.permissions import TeamRequest, page_for, team_page
 from dashboard.pages.connect.codesamples import LABELS, describe_gateway, fill_tabs

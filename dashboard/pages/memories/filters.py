@@ -9,8 +9,7 @@ from contextopt.search.registry import SearchFilters
 from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, TeamFilterForm
 from memory.memories.inputs import HintIn
 from memory.memories.memories import SEARCHABLE
-from memory.memories.models import STRATEGY, TAG_MAX, TYPE_MAX
-from memory.models import Memory, TrustLevel
+from memory.memories.models import STRATEGY, TAG_MAX, TYPE_MAX, Memory, TrustLevel
 
 FOUND_MAX = 50
 

@@ -8,8 +8,7 @@ from django import forms
 from contextopt.inputs import Input
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 from memory.memories.inputs import MemoryIn, MemoryPatch
-from memory.memories.models import CONTENT_MAX, MEMORY_TYPES
-from memory.models import Memory, TrustLevel
+from memory.memories.models import CONTENT_MAX, MEMORY_TYPES, Memory, TrustLevel
 from memory.strategies.inputs import CompletionIn
 
 

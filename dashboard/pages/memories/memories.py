@@ -6,7 +6,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from contextopt.models import Role
+from contextopt.people.models import Role
 from dashboard.kit.pages import Page, newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_message, get_memory, page_for, team_page
 from dashboard.pages.memories.filters import MemoriesForm
@@ -18,9 +18,8 @@ from memory.memories.memories import (
     restore_memory,
     update_memory,
 )
-from memory.memories.models import MEMORY_TYPES
+from memory.memories.models import MEMORY_TYPES, Memory
 from memory.memories.purge import purge_memory
-from memory.models import Memory
 
 # Added to the URL after a save: viewing one's own edit does not count as an access.
 AFTER_SAVE = "?from=edit"

@@ -13,16 +13,17 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET
 from pydantic import ValidationError
 
+from contextopt.agents.completions import Completion
 from contextopt.errors import Conflict, InvalidInput, NotFound, ServiceUnavailable
 from contextopt.inputs import field_problems, read_digits
-from contextopt.models import Completion, Role
+from contextopt.people.models import Role
 from dashboard.kit.charts.plots import ACCENT, COSTLY, Plot, bare_layout, plain, scatter
 from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_message, get_strategy, page_for, team_page
 from dashboard.pages.memories.filters import PlanForm, StrategiesForm
 from dashboard.pages.memories.forms import CompletionForm
 from memory.memories.inputs import RetireIn
-from memory.models import Memory
+from memory.memories.models import Memory
 from memory.strategies.hints import preview_hint
 from memory.strategies.reports import CompletionResult, complete_task
 from memory.strategies.strategies import (

@@ -11,7 +11,8 @@ from django.utils.text import Truncator
 
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.engine.settings import SETTINGS
-from contextopt.models import AuditEvent, Space, Team
+from contextopt.people.models import AuditEvent, Team
+from contextopt.spaces.models import Space
 from dashboard.kit.formats import setting_label, setting_words
 from dashboard.kit.periods import Period
 from dashboard.rollups.coverage import FigureFilter

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from contextopt.assemblies.models import SLOW_MS
+from contextopt.assemblies.models import SLOW_MS, Kind
 from contextopt.engine.settings import ADAPTIVE, SCORED_STAGE, SEARCH_STAGE
 from contextopt.engine.wording import plural
-from contextopt.models import Kind
 from contextopt.spaces.configs import parse_settings
 from contextopt.sql import fetch_all
 from dashboard.kit.formats import kinds_of, milliseconds, percent, whole

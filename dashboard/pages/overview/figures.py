@@ -16,7 +16,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from contextopt.assemblies.figures import BY_NAME
-from contextopt.models import Kind
+from contextopt.assemblies.models import Kind
 from dashboard.kit.formats import approximate, whole
 from dashboard.kit.periods import Bucket, Period
 from dashboard.rollups.coverage import FigureFilter, rollup_parameters, rollup_rows

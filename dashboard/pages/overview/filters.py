@@ -10,9 +10,9 @@ from django.db import connection
 from django.urls import reverse
 
 from contextopt.agents.models import PHASE_MAX
+from contextopt.assemblies.models import Kind
 from contextopt.inputs import INT_MAX
 from contextopt.limits import MODEL_MAX
-from contextopt.models import Kind
 from dashboard.kit.filters import STAGES, PeriodForm, SpaceFilterForm
 from dashboard.rollups.coverage import FigureFilter
 

@@ -11,7 +11,8 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRefresh
 
-from contextopt.models import Assembly, Kind, Space
+from contextopt.assemblies.models import Assembly, Kind
+from contextopt.spaces.models import Space
 from dashboard.kit.charts.panels import Cells, ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.plots import Mark
 from dashboard.kit.filters import STAGE_NAMES

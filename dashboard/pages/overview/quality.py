@@ -8,13 +8,15 @@ from datetime import datetime
 from django.db import connection
 from django.db.models import Q
 
-from contextopt.models import AuditEvent, ContextConfig
+from contextopt.people.models import AuditEvent
+from contextopt.spaces.configs import ContextConfig
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.overview.changes import ACTIVATED, PUBLISHED
 from dashboard.pages.overview.figures import array_text
 from dashboard.rollups.coverage import FigureFilter, rollup_parameters
-from memory.models import Evaluation, QuestionSet, Verdict
 from memory.questions.evaluations import settings_key
+from memory.questions.models import Evaluation, QuestionSet
+from memory.review.models import Verdict
 
 # The verdicts that blame the context.
 FAULTS = (Verdict.CONTEXT_MISSING, Verdict.CONTEXT_CUT, Verdict.CONTEXT_WRONG)

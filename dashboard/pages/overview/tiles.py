@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from contextopt.assemblies.models import BASELINES, SLOW_MS
+from contextopt.assemblies.models import BASELINES, SLOW_MS, Kind
 from contextopt.engine.wording import plural
-from contextopt.models import Kind
 from dashboard.kit.charts.tiles import (
     Change,
     SavingCard,

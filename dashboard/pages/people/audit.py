@@ -10,8 +10,8 @@ from django.http import HttpResponse, StreamingHttpResponse
 from pydantic_core import to_json
 
 from contextopt.limits import ACTOR_MAX
-from contextopt.models import AuditEvent, Role, Team
 from contextopt.people.audit import list_events
+from contextopt.people.models import AuditEvent, Role, Team
 from dashboard.kit.filters import FilterForm, MomentField
 from dashboard.kit.pages import newest_page, render_page, stream_csv
 from dashboard.kit.permissions import TeamRequest, page_for

@@ -9,10 +9,9 @@ from django.contrib.auth.forms import PasswordChangeForm
 from django.http import QueryDict
 
 from contextopt.limits import NAME_MAX
-from contextopt.models import ApiKey, Role, Scope
 from contextopt.people.inputs import DAYS_MAX, REQUESTS_MAX, AccountIn, InvitationIn, KeyIn, RotationIn
 from contextopt.people.logins import note_log_in
-from contextopt.people.models import INVITED_MAX, time_zones
+from contextopt.people.models import INVITED_MAX, ApiKey, Role, Scope, time_zones
 from dashboard.kit.forms import InputForm, ListField
 from dashboard.kit.permissions import TeamRequest
 

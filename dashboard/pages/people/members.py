@@ -12,8 +12,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Invitation, Membership, Role, User
 from contextopt.people import members
+from contextopt.people.models import Invitation, Membership, Role, User
 from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import (
     SESSION_TEAM,

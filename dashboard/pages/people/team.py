@@ -13,11 +13,11 @@ from kombu.exceptions import OperationalError
 from contextopt.errors import Conflict
 from contextopt.inputs import read_digits
 from contextopt.lookups import find_one
-from contextopt.models import ApiKey, Invitation, Role, Space
 from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
-from contextopt.people.models import time_zones
+from contextopt.people.models import ApiKey, Invitation, Role, time_zones
 from contextopt.search.vectors.storage import embedding_status
+from contextopt.spaces.models import Space
 from dashboard import tasks
 from dashboard.demo import remove_demo
 from dashboard.kit.pages import STOP_POLLING, render_page

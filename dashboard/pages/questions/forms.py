@@ -7,13 +7,14 @@ from django import forms
 
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import NAME_MAX
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Record, Space
 from dashboard.kit.filters import space_choices
 from dashboard.kit.forms import InputForm, ListField, NotesField, PickedMomentField, read_ticks
 from dashboard.pages.spaces.forms import UploadForm
 from memory.feedback.models import ANSWER_MAX
-from memory.models import Question
 from memory.questions.inputs import EXPECTED_MAX, MinimumIn, QuestionIn, QuestionSetIn
+from memory.questions.models import Question
 
 RECORDS_FOUND = 10
 

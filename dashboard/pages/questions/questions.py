@@ -10,7 +10,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.errors import Conflict
-from contextopt.models import Record, Role, Space
+from contextopt.people.models import Role
+from contextopt.spaces.models import Record, Space
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import (
@@ -24,7 +25,6 @@ from dashboard.kit.permissions import (
 )
 from dashboard.pages.questions.forms import RECORDS_FOUND, QuestionForm, read_ticked
 from dashboard.pages.questions.sets import get_set
-from memory.models import Question, QuestionSet, ReviewItem
 from memory.questions.growth import (
     SET_NAME,
     Proposal,
@@ -33,7 +33,9 @@ from memory.questions.growth import (
     propose_from_review,
 )
 from memory.questions.inputs import QuestionPatch
+from memory.questions.models import Question, QuestionSet
 from memory.questions.sets import add_question, change_question, delete_question, ensure_set, find_question
+from memory.review.models import ReviewItem
 from memory.review.reservations import visible_verdicts
 from memory.search.inputs import SearchIn
 from memory.search.search import find

@@ -13,8 +13,10 @@ from django.urls import reverse
 from django.utils.text import Truncator
 from django.views.decorators.http import require_GET
 
-from contextopt.models import Record, Role
-from contextopt.spaces.importing import ImportReport, read_file
+from contextopt.people.models import Role
+from contextopt.spaces.importing.files import read_file
+from contextopt.spaces.importing.pipeline import ImportReport
+from contextopt.spaces.models import Record
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import (
@@ -28,8 +30,8 @@ from dashboard.kit.permissions import (
 )
 from dashboard.kit.uploads import render_import
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
-from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration
+from memory.questions.evaluationresults import MISSES, QuestionResult, to_result
 from memory.questions.evaluations import (
     last_evaluation,
     reaches,
@@ -38,7 +40,7 @@ from memory.questions.evaluations import (
 )
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn
-from memory.questions.results import MISSES, QuestionResult, to_result
+from memory.questions.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 from memory.questions.sets import create_set, delete_set, find_set, rename_set, set_minimum
 
 LIST_TEMPLATE = "dashboard/question_sets.html"

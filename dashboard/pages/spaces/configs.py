@@ -13,9 +13,16 @@ from pydantic import ValidationError
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import field_problems, read_digits
-from contextopt.models import ContextConfig, Role, Space
-from contextopt.spaces.configs import activate_config, find_config, given_settings, publish_config
+from contextopt.people.models import Role
+from contextopt.spaces.configs import (
+    ContextConfig,
+    activate_config,
+    find_config,
+    given_settings,
+    publish_config,
+)
 from contextopt.spaces.inputs import ConfigIn
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.filters import read_text
 from dashboard.kit.pages import render_page

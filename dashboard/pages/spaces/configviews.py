@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.engine.settings import SETTINGS
-from contextopt.models import ContextConfig
+from contextopt.spaces.configs import ContextConfig
 from dashboard.kit.charts.shapes import Bar, allocation_bar
 
 

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine import ContextConfig
-from contextopt.engine.settings import SETTINGS, STAGES
+from contextopt.engine.settings import SETTINGS, STAGES, ContextConfig
 from contextopt.errors import PRODUCT_ERRORS
-from contextopt.models import Assembly, Kind, Space
+from contextopt.spaces.models import Space
 
 REQUESTS_TRIED = 6
 REQUESTS_READ = 60

@@ -9,8 +9,9 @@ from django.db.models import QuerySet
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import QUERY_MAX
 from contextopt.limits import MODEL_MAX
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces import models as limits
+from contextopt.spaces.models import Record, Space
 from dashboard.kit.filters import STAGES, URL_TEXT_MAX, FilterForm, MomentField, offered_spaces
 from memory.search.inputs import SearchIn
 

@@ -7,10 +7,10 @@ from django import forms
 
 from contextopt.engine.settings import SETTINGS, Section
 from contextopt.inputs import Input
-from contextopt.models import ContextConfig, Record, Space
+from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.forms import read_settings, setting_fields, shown_settings
 from contextopt.spaces.inputs import ConfigIn, RecordIn, RecordPatch, SpaceIn, SpacePatch
-from contextopt.spaces.models import NOTES_MAX, TITLE_MAX
+from contextopt.spaces.models import NOTES_MAX, TITLE_MAX, Record, Space
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField, PickedMomentField
 
 UPLOAD_MAX_BYTES = 5 * 2**20

@@ -9,8 +9,8 @@ from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Window
 from django.db.models.functions import RowNumber
 
 from contextopt.engine.settings import ContextConfig as Settings
-from contextopt.models import ContextConfig, Space
-from memory.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Space
 from memory.questions.evaluations import (
     EVALUATIONS,
     active_settings,
@@ -20,6 +20,7 @@ from memory.questions.evaluations import (
     start_evaluation,
 )
 from memory.questions.guard import fresh_evaluation
+from memory.questions.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
 
 SETS_SHOWN = 20
 LOST_SHOWN = 3

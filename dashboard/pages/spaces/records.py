@@ -14,11 +14,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, NotFound
-from contextopt.models import Assembly, AssemblyPayload, Record, RecordRevision, Role, Space
+from contextopt.people.models import Role
 from contextopt.spaces.inputs import RecordPatch
-from contextopt.spaces.models import RecordState
+from contextopt.spaces.models import Record, RecordRevision, RecordState, Space
 from contextopt.spaces.records import (
     create_record,
     delete_record,

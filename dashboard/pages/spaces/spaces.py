@@ -11,8 +11,10 @@ from django.views.decorators.http import require_GET
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.validation import EngineError
-from contextopt.models import Role, Space
-from contextopt.spaces.importing import ImportReport, import_rows, read_file
+from contextopt.people.models import Role
+from contextopt.spaces.importing.files import read_file
+from contextopt.spaces.importing.pipeline import ImportReport, import_rows
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED

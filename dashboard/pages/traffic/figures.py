@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from contextopt.engine.wording import plural
 from contextopt.gateway.models import Mode, Outcome, Reason
-from contextopt.models import Space
+from contextopt.spaces.models import Space
 from dashboard.kit.charts.tiles import Change, Tile, describe_change, describe_growth, in_points, points, unit
 from dashboard.kit.formats import compact, cost_words, milliseconds, money, percent, tenths, whole
 from dashboard.kit.periods import Bucket

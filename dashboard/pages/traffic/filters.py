@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 from contextopt.gateway.models import GatewayRequest, Mode, Outcome, Reason
 from contextopt.inputs import read_digits
 from contextopt.limits import MODEL_MAX
-from contextopt.models import ApiKey, Team
+from contextopt.people.models import ApiKey, Team
 from dashboard.kit.filters import MomentField, PeriodForm, SpaceFilterForm
 from dashboard.kit.pages import cursor_moment
 from dashboard.rollups.traffic import TrafficFilter, narrow_prompts

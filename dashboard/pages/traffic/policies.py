@@ -16,7 +16,8 @@ from contextopt.gateway.policies import (
     policy_values,
     read_policy,
 )
-from contextopt.models import AuditEvent, Role, Space
+from contextopt.people.models import AuditEvent, Role
+from contextopt.spaces.models import Space
 from dashboard.kit.forms import InputForm
 from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page

@@ -8,7 +8,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
-from contextopt.models import ApiKey, Space
+from contextopt.people.models import ApiKey
+from contextopt.spaces.models import Space
 from dashboard.kit.charts.panels import stream_columns
 from dashboard.kit.pages import STOP_POLLING, count_polls, newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, team_page

@@ -9,7 +9,8 @@ from contextopt.management.base import ACTOR, DONE, Options, ReportingCommand, t
 from contextopt.management.documents import read_document
 from contextopt.management.fields import add_fields, given_fields, parse_input
 from contextopt.management.handoffs import find_named_task
-from contextopt.models import Repository, Team
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
 from memory.steps.inputs import AgentStepIn, StepFailureIn
 from memory.steps.results import StepResult
 from memory.steps.step import build_step

@@ -19,7 +19,7 @@ from contextopt.management.fields import add_fields, read_fields
 from memory.backtests.backtests import BACKTESTS, REFUSED, UNAVAILABLE, start_backtest
 from memory.backtests.figures import FIGURES, costs_of, figures_of
 from memory.backtests.inputs import BacktestIn
-from memory.models import Backtest, BacktestState
+from memory.backtests.models import Backtest, BacktestState
 
 REASONS_SHOWN = 20
 

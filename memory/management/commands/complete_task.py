@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, ReportingCommand, team_of
 from contextopt.management.documents import read_document
 from contextopt.management.handoffs import find_named_task
-from contextopt.models import Team
+from contextopt.people.models import Team
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.reports import CompletionResult, complete_task
 

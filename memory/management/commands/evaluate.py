@@ -17,13 +17,13 @@ from contextopt.management.base import (
 )
 from contextopt.management.fields import add_fields, read_fields
 from contextopt.management.upkeep import make_searchable
-from contextopt.models import Space
 from contextopt.spaces.configs import find_config
+from contextopt.spaces.models import Space
 from contextopt.spaces.records import SEARCHABLE
-from memory.models import Evaluation, EvaluationState
+from memory.questions.evaluationresults import MISSES, QuestionResult, read_results
 from memory.questions.evaluations import EVALUATIONS, reaches, start_evaluation
 from memory.questions.inputs import EvaluationIn, Recall
-from memory.questions.results import MISSES, QuestionResult, read_results
+from memory.questions.models import Evaluation, EvaluationState
 from memory.questions.sets import find_named_set
 
 MISSES_SHOWN = 20

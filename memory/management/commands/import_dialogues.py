@@ -13,8 +13,7 @@ from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.documents import FILE, read_whole
 from contextopt.management.fields import parse_input
-from contextopt.models import Team
-from contextopt.spaces.importing import ImportReport, RawRow, ensure_space, import_rows
+from contextopt.people.models import Team
 from contextopt.spaces.importing.dialogues import (
     BYTES_MAX,
     SOURCE,
@@ -22,6 +21,8 @@ from contextopt.spaces.importing.dialogues import (
     SpokenDialogue,
     parse_dialogues,
 )
+from contextopt.spaces.importing.pipeline import ImportReport, ensure_space, import_rows
+from contextopt.spaces.importing.rows import RawRow
 from contextopt.spaces.inputs import SpaceIn
 from memory.questions.importing import import_questions
 from memory.questions.sets import ensure_set

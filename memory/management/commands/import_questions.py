@@ -5,7 +5,8 @@ from django.core.management.base import CommandParser
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, space_of, team_of
 from contextopt.management.fields import parse_input
 from contextopt.management.importing import ReportOfImport
-from contextopt.spaces.importing import ImportReport, check_input, open_input, read_file
+from contextopt.spaces.importing.files import check_input, open_input, read_file
+from contextopt.spaces.importing.pipeline import ImportReport
 from memory.questions.importing import import_questions
 from memory.questions.inputs import QuestionSetIn
 from memory.questions.sets import ensure_set

@@ -8,10 +8,9 @@ from django.db import connection
 from contextopt.connections.codingagents import KEY_VARIABLE
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, Options, ReportingCommand, team_of
-from contextopt.models import Scope
 from contextopt.people.keys import find_key
-from contextopt.people.models import Way
-from contextopt.spaces.importing import check_input
+from contextopt.people.models import Scope, Way
+from contextopt.spaces.importing.files import check_input
 from memory.mcp.callers import Caller, enter
 from memory.mcp.server import build_server
 

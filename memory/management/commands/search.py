@@ -10,7 +10,7 @@ from contextopt.management.base import DONE, Options, space_of, team_of
 from contextopt.management.documents import AnsweringCommand
 from contextopt.management.fields import add_fields, given_fields, parse_input
 from contextopt.management.upkeep import make_searchable
-from contextopt.models import Team
+from contextopt.people.models import Team
 from memory.search.inputs import SearchIn
 from memory.search.search import ResultOut, find, targets_of
 

@@ -14,25 +14,17 @@ from django.test import Client, RequestFactory
 
 from contextopt.admin.base import LoggedAdmin
 from contextopt.agents.handoffs.compression import default_budgets
-from contextopt.models import (
-    ApiKey,
-    AuditEvent,
-    ContextConfig,
-    HandoffPhase,
-    HandoffSettings,
-    Membership,
-    PhaseProfile,
-    Record,
-    RetrySettings,
-    Role,
-    Space,
-    StandingDocument,
-    Team,
-    User,
-)
+from contextopt.agents.handoffs.models import HandoffSettings
+from contextopt.agents.models import HandoffPhase, PhaseProfile
+from contextopt.agents.retrysettings import RetrySettings
+from contextopt.agents.standingdocuments import StandingDocument
+from contextopt.people.models import ApiKey, AuditEvent, Membership, Role, Team, User
+from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.forms import shown_settings
-from dashboard.models import ModelPrice, SavedView
-from memory.models import HalfLife, MemoryPolicy
+from contextopt.spaces.models import Record, Space
+from dashboard.kit.savedviews import SavedView
+from dashboard.rollups.models import ModelPrice
+from memory.memories.rules import HalfLife, MemoryPolicy
 from tests import factories
 from tests.adminpages import page
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contextopt.models import ContextConfig
+from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.forms import shown_settings
 from memory.questions.sets import set_minimum
 from tests.adminpages import page

@@ -9,12 +9,16 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 from contextopt.admin.base import OwnerAdmin, ViewOnlyAdmin
-from contextopt.models import ApiKey, Record, Repository, Role, Scope, SearchCorpus, Space, Task, Team, User
+from contextopt.agents.models import Task
+from contextopt.people.models import ApiKey, Role, Scope, Team, User
+from contextopt.repositories.models import Repository
 from contextopt.search import registry
+from contextopt.search.models import SearchCorpus
 from contextopt.search.wordcounts import count_words
+from contextopt.spaces.models import Record, Space
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
-from memory.models import Memory
+from memory.memories.models import Memory
 from memory.questions.sets import create_set
 from tests import factories
 from tests.adminpages import page

@@ -2,7 +2,7 @@
 
 from django.contrib.messages import get_messages
 
-from contextopt.models import ApiKey, AuditEvent
+from contextopt.people.models import ApiKey, AuditEvent
 from tests import factories
 from tests.adminpages import page
 

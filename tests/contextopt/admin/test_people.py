@@ -4,18 +4,12 @@ import pytest
 from django.utils import timezone
 
 from contextopt.agents.handoffs.compression import default_budgets
-from contextopt.models import (
-    AuditEvent,
-    HandoffPhase,
-    HandoffSettings,
-    Membership,
-    RetrySettings,
-    Role,
-    StandingDocument,
-    Team,
-    User,
-)
-from memory.models import HalfLife, MemoryPolicy
+from contextopt.agents.handoffs.models import HandoffSettings
+from contextopt.agents.models import HandoffPhase
+from contextopt.agents.retrysettings import RetrySettings
+from contextopt.agents.standingdocuments import StandingDocument
+from contextopt.people.models import AuditEvent, Membership, Role, Team, User
+from memory.memories.rules import HalfLife, MemoryPolicy
 from tests import factories
 from tests.adminpages import page
 

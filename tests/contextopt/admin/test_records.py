@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from contextopt.models import Record, RecordRevision, Space
+from contextopt.spaces.models import Record, RecordRevision, Space
 from tests import factories
 from tests.adminpages import page
 

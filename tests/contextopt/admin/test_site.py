@@ -9,40 +9,29 @@ from django.db.models import Model
 from django.test import Client
 
 from contextopt.admin import base
-from contextopt.models import (
-    Assembly,
-    AssemblyPayload,
-    Attempt,
-    Blob,
-    CodeBlob,
-    Conversation,
-    Correction,
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.models import Attempt, Blob, ReceiverFile, Task
+from contextopt.assemblies.corrections import Correction
+from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.chat.models import Conversation, Message
+from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
+from contextopt.people.models import StoredResponse, Team, Throttle
+from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
+from contextopt.search.models import (
     DocumentFrequency,
     EmbeddingFill,
     EmbeddingModel,
     EmbeddingTodo,
-    Finding,
-    GatewayGap,
-    GatewayPolicy,
-    GatewayRequest,
-    Message,
-    PhaseCompression,
-    ReceiverFile,
+    SearchCorpus,
+)
+from contextopt.spaces.models import (
     Record,
     RecordEmbedding,
     RecordRevision,
     RecordView,
-    Repository,
-    RepositoryFile,
-    RepositoryHistory,
-    SearchCorpus,
     Space,
     SpaceCounts,
     SpaceHour,
-    StoredResponse,
-    Task,
-    Team,
-    Throttle,
 )
 from tests import factories
 from tests.adminpages import page

@@ -2,7 +2,8 @@
 
 import pytest
 
-from contextopt.models import Blob, HandoffSettings, PhaseCompression, PhaseProfile, ReceiverFile, Task
+from contextopt.agents.handoffs.models import HandoffSettings, PhaseCompression
+from contextopt.agents.models import Blob, PhaseProfile, ReceiverFile, Task
 from tests import factories
 from tests.adminpages import page
 

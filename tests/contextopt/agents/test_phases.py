@@ -4,6 +4,7 @@ import pytest
 import structlog
 from django.db import DatabaseError, IntegrityError, transaction
 
+from contextopt.agents.models import PhaseProfile
 from contextopt.agents.phases import (
     PHASES_MAX,
     activate_profile,
@@ -11,12 +12,13 @@ from contextopt.agents.phases import (
     load_active_profile,
     load_active_profiles,
 )
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.engine.text.quoting import unmark
 from contextopt.engine.text.tokens import Unmarked, get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, AssemblyPayload, PhaseProfile, Team
+from contextopt.people.models import Team
 from tests.factories import make_agent_context, make_filtering, make_task
 from tests.factories import make_profile as publish
 

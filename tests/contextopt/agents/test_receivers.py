@@ -9,10 +9,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from contextopt import tasks
-from contextopt.agents.models import FILES_LIFE
+from contextopt.agents.models import FILES_LIFE, Attempt, Blob, ReceiverFile, Task
 from contextopt.agents.receivers import drop_orphan_blobs, forget_expired_files, load_receiver_files
 from contextopt.engine.agents.deltas import SentFile
-from contextopt.models import Attempt, Blob, ReceiverFile, Task, Team
+from contextopt.people.models import Team
 from tests.concurrency import at_once
 from tests.factories import make_attempt, make_task, make_team
 

@@ -8,24 +8,18 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from contextopt import tasks
+from contextopt.agents.models import Attempt, Blob, ReceiverFile, Task
 from contextopt.agents.receivers import load_receiver_files
 from contextopt.agents.retries import end_waits
+from contextopt.agents.retrysettings import RetrySettings
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.retries import FullRetry
 from contextopt.engine.text.quoting import without_marks
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, NotFound
-from contextopt.models import (
-    Assembly,
-    AssemblyPayload,
-    Attempt,
-    Blob,
-    ReceiverFile,
-    RetrySettings,
-    Task,
-    Team,
-)
+from contextopt.people.models import Team
 from tests.concurrency import at_once
 from tests.factories import make_agent_context, make_attempt, make_task, make_team
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.http import HttpResponse
 
-from contextopt.models import Scope, Team
+from contextopt.people.models import Scope, Team
 from tests import factories
 from tests.contextopt.api.documented import DocumentedClient
 

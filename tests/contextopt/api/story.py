@@ -8,11 +8,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from contextopt import tasks
-from contextopt.models import Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
-from dashboard.beats import note_beats
-from dashboard.models import Duty
+from contextopt.spaces.models import Space
+from dashboard.beats import Duty, note_beats
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
 from memory.review.queue import refresh_assembly

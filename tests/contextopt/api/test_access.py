@@ -6,7 +6,7 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from contextopt.models import ApiKey
+from contextopt.people.models import ApiKey
 from tests.contextopt.api.conftest import Caller
 
 

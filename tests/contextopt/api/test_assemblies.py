@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from contextopt.models import Assembly, AssemblyPayload
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

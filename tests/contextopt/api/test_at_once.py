@@ -10,8 +10,9 @@ import pytest
 from django.db import connection
 
 from contextopt import tasks
-from contextopt.models import EmbeddingTodo, Record, RecordEmbedding, SpaceCounts
+from contextopt.search.models import EmbeddingTodo
 from contextopt.search.vectors.fill import Work, work_through
+from contextopt.spaces.models import Record, RecordEmbedding, SpaceCounts
 from dashboard.rollups.fold import keep_rollups
 from memory.tasks import fill_review_queues, learn_from_completions
 from tests import factories

@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.models import ContextConfig
+from contextopt.spaces.configs import ContextConfig
 from tests.contextopt.api.conftest import fields_of
 from tests.factories import NOW, make_record
 

@@ -3,8 +3,8 @@
 import pytest
 
 from contextopt import tasks
-from contextopt.models import Message
-from memory.models import Vote
+from contextopt.chat.models import Message
+from memory.feedback.models import Vote
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 from tests.model_server import refused

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contextopt.models import Record
+from contextopt.spaces.models import Record
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

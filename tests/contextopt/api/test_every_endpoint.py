@@ -12,7 +12,9 @@ from django.test import override_settings
 from config.urls import api as ninja_api
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standingdocuments import attach_document
-from contextopt.models import Assembly, Scope, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Scope, Team
+from contextopt.spaces.models import Space
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
 from memory.questions.evaluations import start_evaluation

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Role, Team
+from contextopt.people.models import Role, Team
 from tests import factories
 from tests.contextopt.api.conftest import make_caller
 from tests.contextopt.api.documented import described_paths

@@ -2,7 +2,8 @@
 
 import pytest
 
-from contextopt.models import AuditEvent, GatewayPolicy
+from contextopt.gateway.models import GatewayPolicy
+from contextopt.people.models import AuditEvent
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

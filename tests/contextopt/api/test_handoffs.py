@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Finding, PhaseCompression, Task
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.models import Task
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

@@ -10,9 +10,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from contextopt.api import api as whole_api
-from contextopt.models import ApiKey, AuditEvent, Record, Scope, Space, Team
 from contextopt.people.inputs import KeyIn, RotationIn
 from contextopt.people.keys import create_key, rotate_key
+from contextopt.people.models import ApiKey, AuditEvent, Scope, Team
+from contextopt.spaces.models import Record, Space
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from tests import factories

@@ -1,7 +1,8 @@
 import pytest
 
+from contextopt.agents.models import PhaseProfile
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
-from contextopt.models import Assembly, AssemblyPayload, PhaseProfile
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

@@ -8,7 +8,8 @@ import pytest
 from django.db import connection
 
 from contextopt.locks import Lock, take_for_session
-from contextopt.models import ApiKey, Record, RecordRevision, StoredResponse
+from contextopt.people.models import ApiKey, StoredResponse
+from contextopt.spaces.models import Record, RecordRevision
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from contextopt.models import Assembly, AssemblyPayload
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from tests import factories
 from tests.factories import NOW
 

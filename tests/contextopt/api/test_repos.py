@@ -1,10 +1,10 @@
 import pytest
 
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import CodeBlob, Repository
 from contextopt.repositories import graphs
 from contextopt.repositories.checkouts import opened
 from contextopt.repositories.indexing import index_checkout
+from contextopt.repositories.models import CodeBlob, Repository
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 from tests.gitrepos import SHOP, make_git

@@ -4,10 +4,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
+from contextopt.spaces.models import Record, Space
 from memory.search.search import CONTENT_SHOWN
 from tests.contextopt.api.conftest import Caller
 from tests.factories import NOW, make_record, make_space

@@ -1,6 +1,8 @@
 import pytest
 
-from contextopt.models import Assembly, ContextConfig, Record, Space
+from contextopt.assemblies.models import Assembly
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Record, Space
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

@@ -1,8 +1,8 @@
 import pytest
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standingdocuments import DOCUMENTS_MAX, attach_document
-from contextopt.models import AuditEvent, StandingDocument
+from contextopt.agents.standingdocuments import DOCUMENTS_MAX, StandingDocument, attach_document
+from contextopt.people.models import AuditEvent
 from tests.contextopt.api.conftest import fields_of
 
 STYLE = {"repository": "shop", "title": "Style", "content": "Two spaces."}

@@ -3,8 +3,9 @@ import subprocess
 import pytest
 
 from benchmarks.agents.patches import apply_diff
+from contextopt.agents.models import Attempt, ReceiverFile, Task
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.text.quoting import mark
-from contextopt.models import Assembly, Attempt, ReceiverFile, Task
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 

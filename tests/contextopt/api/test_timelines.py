@@ -1,6 +1,7 @@
 import pytest
 
-from contextopt.models import Assembly, Task
+from contextopt.agents.models import Task
+from contextopt.assemblies.models import Assembly
 from tests import factories
 from tests.contextopt.agents.timeline.journeys import travel
 from tests.contextopt.api.conftest import fields_of

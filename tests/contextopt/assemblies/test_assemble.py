@@ -7,15 +7,20 @@ import pytest
 import structlog
 from django.db import IntegrityError, transaction
 
-from contextopt import engine
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine import BudgetExceeded, RecordSummary, SpaceContext, UnknownEncoding
+from contextopt.engine.assembly import assemble
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.validation import BudgetExceeded, UnknownEncoding
+from contextopt.engine.values import RecordSummary, SpaceContext
 from contextopt.errors import InvalidInput, NotFound
-from contextopt.models import Assembly, AssemblyPayload, ContextConfig, Record, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig as SpaceConfig
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import upsert_records
 from tests.factories import NOW, make_assembly, make_record, make_space
 from tests.queries import count_queries
@@ -69,10 +74,10 @@ def test_the_strata_find_what_scoring_every_record_finds(space: Space, seed: int
     )
     found = assemble_space(team_id=space.team_id, request=request, actor="test")
     stored = Assembly.objects.get(pk=found.id)
-    config = engine.ContextConfig.from_json(
+    config = ContextConfig.from_json(
         {k: v for k, v in stored.payload.config.items() if k not in {"version", "overrides"}}
     )
-    whole = engine.assemble(load_all(space), config, found.as_of, get_tokenizer("cl100k_base"))
+    whole = assemble(load_all(space), config, found.as_of, get_tokenizer("cl100k_base"))
     assert found.text == whole.text
     assert [entry.id for entry in found.ledger] == [entry.id for entry in whole.ledger]
     assert found.outcome.stats == whole.stats
@@ -192,8 +197,8 @@ def test_log_rows_never_change(space: Space) -> None:
     with pytest.raises(IntegrityError, match="never change"), transaction.atomic():
         Assembly.objects.filter(pk=result.id).update(tokens_after=0)
     with pytest.raises(IntegrityError, match="never change"), transaction.atomic():
-        ContextConfig.objects.filter(space=space).update(settings={})
-    ContextConfig.objects.filter(space=space).update(is_active=False)
+        SpaceConfig.objects.filter(space=space).update(settings={})
+    SpaceConfig.objects.filter(space=space).update(is_active=False)
 
 
 def test_verification_finds_a_changed_payload(space: Space) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from contextopt.assemblies.corrections import list_corrections
-from contextopt.models import Assembly, Correction, Team
+from contextopt.assemblies.corrections import Correction, list_corrections
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from tests.factories import make_attempt, make_filtering, make_task
 
 FILES = {"cart.py": "price_7 = 7\n> quoted\n" * 30}

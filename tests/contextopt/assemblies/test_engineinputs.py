@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt import engine
 from contextopt.assemblies.candidates import Candidates, ConfiguredSpace
 from contextopt.assemblies.engineinputs import FORMAT, GivenRecord, pack_givens, unpack_givens
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.purge import purge_record
-from contextopt.engine import FilterCounts, Query, RecordDetail, RecordSummary, Relevance
-from contextopt.engine.values import ENGINE_VERSION
-from contextopt.models import AssemblyPayload, Space
+from contextopt.engine.assembly import assemble
+from contextopt.engine.details import Query, RecordDetail
+from contextopt.engine.relevance import Relevance
+from contextopt.engine.values import ENGINE_VERSION, FilterCounts, PartSizes, RecordSummary, SpaceContext
+from contextopt.spaces.models import Space
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.recomputed import givens_of, make_searchable
 
@@ -129,18 +131,18 @@ def test_parts_that_the_relevance_no_longer_has_are_left_out() -> None:
 
 def test_every_input_of_the_engine_is_logged() -> None:
     """A further input of the engine has to be logged: in `Givens`, or elsewhere in the log."""
-    assert [*inspect.signature(engine.assemble).parameters] == [
+    assert [*inspect.signature(assemble).parameters] == [
         "space", "config", "now", "tokenizer", "sizes", "counts", "baseline", "query", "sight",
     ]  # fmt: skip
-    assert names(engine.PartSizes) == ["system", "history"]
-    assert names(engine.SpaceContext) == ["name", "description", "categories", "records"]
+    assert names(PartSizes) == ["system", "history"]
+    assert names(SpaceContext) == ["name", "description", "categories", "records"]
     # The usual similarity is that of the encoder, whose name is logged.
-    assert names(engine.Query) == [
+    assert names(Query) == [
         "terms", "relevant", "details", "is_relevant", "numbers", "usual_similarity",
     ]  # fmt: skip
     assert names(FilterCounts) == ["filtered", "outside_window", "deleted"]
-    assert names(engine.RecordDetail) == ["title", "type", "tags", "notes", "thread", "position"]
-    assert names(engine.RecordSummary) == [
+    assert names(RecordDetail) == ["title", "type", "tags", "notes", "thread", "position"]
+    assert names(RecordSummary) == [
         "id", "date", "view_count", "line", "tokens", "pinned", "deleted", "source", "external_id", "version",
     ]  # fmt: skip
 

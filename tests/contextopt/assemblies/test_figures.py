@@ -11,12 +11,13 @@ from django.test import Client
 from contextopt.api.assemblies import AssemblyDetail, PlacementOut, assembly_row
 from contextopt.assemblies.figures import FIGURES, IN_API, IN_CSV, SIZES, SORTS, STORED, Adds, Figure
 from contextopt.assemblies.log import ASSEMBLY_COLUMNS
-from contextopt.assemblies.models import COUNTS_SQL
-from contextopt.models import Assembly, Space, User
-from dashboard.models import DayRollup, DaySummary, HourSummary, QuarterRollup
+from contextopt.assemblies.models import COUNTS_SQL, Assembly
+from contextopt.people.models import User
+from contextopt.spaces.models import Space
 from dashboard.rollups.fold import keep_rollups
 from dashboard.rollups.histograms import BY_FIGURE
 from dashboard.rollups.measures import MEASURE_COLUMNS
+from dashboard.rollups.models import DayRollup, DaySummary, HourSummary, QuarterRollup
 from tests.dashboard.conftest import log_in
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW, make_assembly, make_record

@@ -10,13 +10,13 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.matches import about_subject
 from contextopt.engine.values import FilterCounts
-from contextopt.models import Record, Space
 from contextopt.search import registry
 from contextopt.search.hybrid import Target, look_up, prepare_query
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import upsert_records
 from tests.factories import NOW
 

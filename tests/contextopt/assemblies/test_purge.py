@@ -11,11 +11,13 @@ from django.core.management import call_command
 from django.db import connection
 
 from contextopt import tasks
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import DuplicateRecord
-from contextopt.models import Assembly, AssemblyPayload, Record, Space, StoredResponse, Team, User
+from contextopt.people.models import StoredResponse, Team, User
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import create_record, upsert_records
 from tests import factories
 from tests.contextopt.api.conftest import Caller, api

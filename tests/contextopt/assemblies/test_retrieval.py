@@ -15,10 +15,12 @@ from hypothesis.extra.django import TestCase
 from contextopt.assemblies import assemble
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.models import AssemblyPayload, Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import RecordIn, RecordPatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record, update_record, upsert_records
 from tests.concurrency import before_statement, beside
 from tests.factories import NOW, make_record, make_space, make_team
@@ -155,7 +157,7 @@ def test_repetitions_are_named(space: Space) -> None:
 def test_only_words_count_if_the_question_cannot_be_embedded(
     dialogue: list[Record], space: Space, settings: object
 ) -> None:
-    from contextopt.models import EmbeddingModel
+    from contextopt.search.models import EmbeddingModel
 
     EmbeddingModel.objects.active().update(name="endpoint:gone:256")
     result = ask(space, "vaccine for the dog at the vet")

@@ -4,13 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.warnings import ContextWarning, Remedy
-from contextopt.models import Assembly, AssemblyPayload, Record, Space
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Record, Space
 from tests.factories import NOW, make_assembly, make_record
 from tests.queries import count_queries
 

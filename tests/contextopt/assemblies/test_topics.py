@@ -7,8 +7,8 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.replay.explanation import Step, explain_record
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.models import Record, Space
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import upsert_records
 from tests.contextopt.assemblies.replay.test_replay import logged, replay
 from tests.factories import NOW, make_record

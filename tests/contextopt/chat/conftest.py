@@ -4,8 +4,9 @@ import pytest
 from django.utils import timezone
 
 from contextopt.chat.inputs import MessageIn
+from contextopt.chat.models import Conversation, Message
 from contextopt.chat.outbox import send_message
-from contextopt.models import Conversation, Message, Space
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.model_server import ModelServer
 

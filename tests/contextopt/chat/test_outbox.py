@@ -18,6 +18,7 @@ from contextopt import tasks
 from contextopt.assemblies.purge import purge_record
 from contextopt.chat import endpoint, outbox
 from contextopt.chat.inputs import ConversationIn
+from contextopt.chat.models import Author, Conversation, Message, MessageState
 from contextopt.chat.outbox import (
     cancel_message,
     claim_message,
@@ -29,7 +30,7 @@ from contextopt.chat.outbox import (
 from contextopt.chat.promptbuilder import build_prompt
 from contextopt.engine.validation import BudgetExceeded
 from contextopt.errors import Conflict, NotFound
-from contextopt.models import Author, Conversation, Message, MessageState, Space
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import delete_space
 from contextopt.sql import own_conninfo
 from tests.concurrency import before_statement, beside

@@ -6,9 +6,11 @@ from itertools import pairwise
 from django.utils import timezone
 
 from contextopt import tasks
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Conversation, Message
 from contextopt.chat.promptbuilder import build_prompt
-from contextopt.models import Assembly, Conversation, Message, Space
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.contextopt.chat.conftest import asked_of, send
 from tests.contextopt.engine.factories import TOKENIZER

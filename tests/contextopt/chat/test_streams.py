@@ -10,7 +10,8 @@ from django.utils import timezone
 from contextopt.chat import endpoint, outbox
 from contextopt.chat.endpoint import ChatMessage, Completion, CompletionRefused, CompletionUnavailable
 from contextopt.chat.inputs import MessageIn
-from contextopt.models import Conversation, Message, MessageState, Space
+from contextopt.chat.models import Conversation, Message, MessageState
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.model_server import FAILING, ModelServer, Reply, busy, completion, refused, streamed
 

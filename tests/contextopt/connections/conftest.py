@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 
 
 @pytest.fixture

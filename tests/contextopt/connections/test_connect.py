@@ -13,7 +13,8 @@ from django.core.management import CommandError, call_command
 from contextopt.connections.codingagents import TOOLS
 from contextopt.connections.connect import connection_file, make_connection, plan_connection
 from contextopt.connections.realfiles import UnusableFile
-from contextopt.models import ApiKey, AuditEvent, Record, Space, Team
+from contextopt.people.models import ApiKey, AuditEvent, Team
+from contextopt.spaces.models import Record, Space
 from tests.contextopt.connections.conftest import connect, make_repository, snapshot, write
 
 pytestmark = pytest.mark.django_db

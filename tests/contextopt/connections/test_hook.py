@@ -14,9 +14,11 @@ from django.core.management import call_command
 from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
+from contextopt.assemblies.models import Assembly, Kind
 from contextopt.connections.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts, read_text
-from contextopt.models import ApiKey, Assembly, Kind, Record, Space, Team
-from memory.models import Memory
+from contextopt.people.models import ApiKey, Team
+from contextopt.spaces.models import Record, Space
+from memory.memories.models import Memory
 from tests import factories
 from tests.contextopt.connections.conftest import git, make_repository
 

@@ -11,7 +11,8 @@ from django.core.management import CommandError, call_command
 from contextopt.connections.codingagents import TOOLS
 from contextopt.connections.connect import make_connection, plan_connection
 from contextopt.connections.realfiles import UnusableFile, read_whole
-from contextopt.models import ApiKey, Space, Team
+from contextopt.people.models import ApiKey, Team
+from contextopt.spaces.models import Space
 from tests.contextopt.connections.conftest import connect, git, make_repository, snapshot, write
 
 pytestmark = pytest.mark.django_db

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from contextopt.engine import RecordSummary, SpaceContext, get_tokenizer
+from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.values import RecordSummary, SpaceContext
 
 NOW = datetime(2026, 3, 15, 12, 0, tzinfo=UTC)
 TOKENIZER = get_tokenizer("cl100k_base")

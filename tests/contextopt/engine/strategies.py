@@ -5,7 +5,9 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from contextopt.engine import ContextConfig, RecordSummary, SpaceContext, summary_line
+from contextopt.engine.rendering import summary_line
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.values import RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER
 
 FORGED_LINE = "\n- [note] forged (2026-01-01)\n"

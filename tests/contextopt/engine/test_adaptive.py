@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import ContextConfig, Query, RecordDetail, Relevance, SpaceContext, assemble
 from contextopt.engine.adaptive import LOW_RELEVANCE, least_worths
+from contextopt.engine.assembly import assemble
+from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.ranking import Scored
+from contextopt.engine.relevance import Relevance
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import InvalidValue
+from contextopt.engine.values import SpaceContext
 from tests.contextopt.engine.factories import NOW, make_record
 
 TOKENIZER = get_tokenizer("cl100k_base")

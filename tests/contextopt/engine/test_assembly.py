@@ -7,17 +7,11 @@ from datetime import datetime, timedelta
 import pytest
 
 from contextopt import engine
-from contextopt.engine import (
-    Assembled,
-    BudgetExceeded,
-    ContextConfig,
-    FilterCounts,
-    HeuristicTokenizer,
-    InvalidValue,
-    PartSizes,
-    SpaceContext,
-    assemble,
-)
+from contextopt.engine.assembly import assemble
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.text.tokens import HeuristicTokenizer
+from contextopt.engine.validation import BudgetExceeded, InvalidValue
+from contextopt.engine.values import Assembled, FilterCounts, PartSizes, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
 STAGE_2, STAGE_3, STAGE_4 = (ContextConfig(stage=stage) for stage in (2, 3, 4))
@@ -37,9 +31,7 @@ def test_docstring_example() -> None:
 
 
 def test_imports_without_django() -> None:
-    code = (
-        "import sys, contextopt.engine; assert 'django' not in sys.modules and 'requests' not in sys.modules"
-    )
+    code = "import sys, contextopt.engine.assembly; assert 'django' not in sys.modules and 'requests' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

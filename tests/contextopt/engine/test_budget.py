@@ -1,13 +1,9 @@
 import pytest
 
-from contextopt.engine import (
-    BudgetExceeded,
-    ContextConfig,
-    InvalidValue,
-    PartSizes,
-    TokenAllocation,
-    allocate,
-)
+from contextopt.engine.budget import allocate
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.validation import BudgetExceeded, InvalidValue
+from contextopt.engine.values import PartSizes, TokenAllocation
 from contextopt.engine.wording import plural
 
 CONFIG = ContextConfig()

@@ -5,8 +5,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 
-from contextopt.engine import ContextConfig, Query, RecordDetail, Relevance, SpaceContext, assemble
+from contextopt.engine.assembly import assemble
+from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.duplicates import Commit, SeenTexts, newer_commits, numbers_in
+from contextopt.engine.relevance import Relevance
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.values import SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record
 from tests.contextopt.engine.strategies import texts
 

@@ -1,6 +1,7 @@
 from datetime import timedelta
 
-from contextopt.engine import DateRange, FilterCounts, filter_records
+from contextopt.engine.ranking import filter_records
+from contextopt.engine.values import DateRange, FilterCounts
 from tests.contextopt.engine.factories import NOW, make_record
 
 WEEK = DateRange.ending_at(NOW, 7)

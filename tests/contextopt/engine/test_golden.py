@@ -14,13 +14,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from contextopt import engine
-from contextopt.engine import Assembled, ContextConfig, Match, Query, RecordDetail, RecordSummary
+from contextopt.engine.assembly import assemble
+from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.queryanalysis import Mentions, add_mentions
+from contextopt.engine.relevance import Match, rate_neighbours, relevances
 from contextopt.engine.rendering import summary_line
-from contextopt.engine.settings import STAGES
+from contextopt.engine.settings import STAGES, ContextConfig
 from contextopt.engine.text.lexical import terms
-from contextopt.engine.values import ENGINE_VERSION
+from contextopt.engine.values import ENGINE_VERSION, Assembled, RecordSummary
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -74,7 +75,7 @@ def query(config: ContextConfig) -> Query:
     }
     threads = [[one.id for one in RECORDS if one.id % 4 == rest] for rest in range(2)]
     sizes = {one.id: one.tokens + len(text_of(one.id)) // 4 for one in RECORDS}
-    relevant = engine.rate_neighbours(engine.relevances(matches), threads, config, sizes)
+    relevant = rate_neighbours(relevances(matches), threads, config, sizes)
     people = {one.id: ("Ada",) for one in RECORDS if one.id % 9 == 0}
     dates = {one.id: one.date for one in RECORDS}
     relevant = add_mentions(relevant, Mentions.of(QUESTION, NOW, UTC), dates, people)
@@ -116,10 +117,10 @@ def cases() -> Iterator[tuple[str, Assembled]]:
                 continue
             config = ContextConfig(stage=stage, **change)
             asked = query(config) if stage == 5 else None
-            yield f"stage {stage}, {name}", engine.assemble(space, config, NOW, TOKENIZER, query=asked)
+            yield f"stage {stage}, {name}", assemble(space, config, NOW, TOKENIZER, query=asked)
     config = ContextConfig(stage=5, budget_mode="adaptive")
     asked = in_one_topic(query(config))
-    yield "stage 5, adaptive, a topic", engine.assemble(space, config, NOW, TOKENIZER, query=asked)
+    yield "stage 5, adaptive, a topic", assemble(space, config, NOW, TOKENIZER, query=asked)
 
 
 def described(assembled: Assembled) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from contextopt.engine import Relevance
 from contextopt.engine.queryanalysis import Mentions, add_mentions, named_person
+from contextopt.engine.relevance import Relevance
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 OCTOBER_3 = datetime(2026, 10, 3, 12, tzinfo=UTC)

@@ -9,23 +9,14 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import (
-    Assembled,
-    BudgetExceeded,
-    ContextConfig,
-    FilterCounts,
-    HeuristicTokenizer,
-    InvalidValue,
-    PartSizes,
-    RecordSummary,
-    SpaceContext,
-    allocate,
-    assemble,
-    header,
-    render,
-    summary_line,
-)
+from contextopt.engine.assembly import assemble
+from contextopt.engine.budget import allocate
+from contextopt.engine.rendering import header, render, summary_line
+from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.cleaning import flatten, flatten_to
+from contextopt.engine.text.tokens import HeuristicTokenizer
+from contextopt.engine.validation import BudgetExceeded, InvalidValue
+from contextopt.engine.values import Assembled, FilterCounts, PartSizes, RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 from tests.contextopt.engine.strategies import (
     configs,

@@ -7,21 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import (
-    Assembled,
-    ContextConfig,
-    Query,
-    RecordDetail,
-    RecordSummary,
-    Relevance,
-    SpaceContext,
-    assemble,
-    summary_line,
-)
-from contextopt.engine.details import LARGEST_SHARE, SMALLEST_SHARE, record_limits
+from contextopt.engine.assembly import assemble
+from contextopt.engine.details import LARGEST_SHARE, SMALLEST_SHARE, Query, RecordDetail, record_limits
 from contextopt.engine.placement.blocks import NOTHING, Sight, read_block
-from contextopt.engine.settings import MIN_RECORD_TOKENS
+from contextopt.engine.relevance import Relevance
+from contextopt.engine.rendering import summary_line
+from contextopt.engine.settings import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.values import Assembled, RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_space
 from tests.contextopt.engine.strategies import record_lists, spaces, staged_configs, texts
 

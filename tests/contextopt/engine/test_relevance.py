@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import (
-    ContextConfig,
+from contextopt.engine.ranking import score_float
+from contextopt.engine.relevance import (
     Match,
-    RecordSummary,
     Relevance,
+    own_relevances,
+    rank_by_query,
     rate_neighbours,
     relevances,
-    score_float,
 )
-from contextopt.engine.relevance import own_relevances, rank_by_query
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.values import RecordSummary
 from tests.contextopt.engine.factories import NOW, make_record
 from tests.contextopt.engine.strategies import weights
 

@@ -2,9 +2,17 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from contextopt.engine import InvalidValue, fit_header, header, render, summary_line
 from contextopt.engine.ranking import Scored
-from contextopt.engine.rendering import add_day, order_records, question_start
+from contextopt.engine.rendering import (
+    add_day,
+    fit_header,
+    header,
+    order_records,
+    question_start,
+    render,
+    summary_line,
+)
+from contextopt.engine.validation import InvalidValue
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
 

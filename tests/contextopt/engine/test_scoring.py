@@ -4,8 +4,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from contextopt.engine import ContextConfig, InvalidValue, rank, score, score_float
-from contextopt.engine.ranking import HORIZON_US, SCORE_SCALE, coefficients, frequency, recency
+from contextopt.engine.ranking import (
+    HORIZON_US,
+    SCORE_SCALE,
+    coefficients,
+    frequency,
+    rank,
+    recency,
+    score,
+    score_float,
+)
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.validation import InvalidValue
 from tests.contextopt.engine.factories import NOW, make_record
 
 CONFIG = ContextConfig()

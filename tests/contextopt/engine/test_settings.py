@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from contextopt.engine import ContextConfig, InvalidValue
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.validation import InvalidValue
 from tests.contextopt.engine.strategies import staged_configs
 
 

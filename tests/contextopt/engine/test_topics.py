@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import ContextConfig, Relevance
 from contextopt.engine.queryanalysis import LONG_EPISODE, SHORT_EPISODE, Place, Topics
-from contextopt.engine.relevance import topic_weight, weighted_relevance
+from contextopt.engine.relevance import Relevance, topic_weight, weighted_relevance
+from contextopt.engine.settings import ContextConfig
 from tests.contextopt.engine.factories import NOW
 
 CONFIG = ContextConfig(stage=5)

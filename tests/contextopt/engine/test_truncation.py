@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.engine import truncate
+from contextopt.engine.budget import truncate
 from contextopt.engine.ranking import Scored
 from tests.contextopt.engine.factories import make_record
 

@@ -4,14 +4,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from contextopt.engine import (
-    DateRange,
-    EngineError,
-    FilterCounts,
-    InvalidValue,
-    RecordSummary,
-    SpaceContext,
-)
+from contextopt.engine.validation import EngineError, InvalidValue
+from contextopt.engine.values import DateRange, FilterCounts, RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, make_record, make_space
 
 

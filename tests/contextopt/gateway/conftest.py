@@ -15,7 +15,9 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import QuerySet
 
-from contextopt.models import GatewayPolicy, GatewayRequest, Scope, Space, Team
+from contextopt.gateway.models import GatewayPolicy, GatewayRequest
+from contextopt.people.models import Scope, Team
+from contextopt.spaces.models import Space
 from dashboard.management.commands.up import gateway_command
 from tests import factories
 from tests.concurrency import PATIENCE_SECONDS, wait_until

@@ -4,7 +4,8 @@ import pytest
 
 from contextopt.gateway.admission import SLUG_MAX, Gate
 from contextopt.gateway.models import Reason
-from contextopt.models import Scope, Space
+from contextopt.people.models import Scope
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.concurrency import in_own_loop
 

@@ -8,10 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.models import ApiKey, Assembly, GatewayPolicy, Scope
-from contextopt.people.models import Way
+from contextopt.gateway.models import GatewayPolicy
+from contextopt.people.models import ApiKey, Scope, Way
 from tests import factories
 from tests.contextopt.gateway.conftest import Caller, Process, said
 from tests.gateway_upstream import (

@@ -24,18 +24,18 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from config.embedded.pulses import FOLDER, MainLoop, Pulses
+from contextopt.assemblies.models import Assembly
 from contextopt.gateway.admission import load_admission
 from contextopt.gateway.answers import AnswerCopy
 from contextopt.gateway.app import Gateway
 from contextopt.gateway.deciders import DECIDERS, Deciders
 from contextopt.gateway.insertion import Conversation
-from contextopt.gateway.models import Mode, Outcome, Protocol
+from contextopt.gateway.models import GatewayPolicy, GatewayRequest, Mode, Outcome, Protocol
 from contextopt.gateway.preparation import Arrival, Prepared
 from contextopt.gateway.promptlog import RequestJob
 from contextopt.gateway.protocols import read_chat
 from contextopt.gateway.relay import READ_MAX_BYTES, Relayed
-from contextopt.models import Assembly, GatewayPolicy, GatewayRequest, Scope
-from contextopt.people.models import hash_key
+from contextopt.people.models import Scope, hash_key
 from tests import factories
 from tests.concurrency import in_own_loop, wait_until
 from tests.contextopt.gateway.conftest import (

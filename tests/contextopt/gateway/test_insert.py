@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.purge import purge_record
-from contextopt.models import Assembly, GatewayRequest, Record
+from contextopt.gateway.models import GatewayRequest
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Record
 from tests.concurrency import wait_until
 from tests.contextopt.gateway.conftest import Caller, Process, said
 from tests.gateway_upstream import Answer, Upstream, chat_answer, whole

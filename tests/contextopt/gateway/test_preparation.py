@@ -10,8 +10,7 @@ from contextopt.gateway.admission import Admission, load_admission
 from contextopt.gateway.deciders import Deciders
 from contextopt.gateway.models import Protocol
 from contextopt.gateway.preparation import Arrival, Preparation
-from contextopt.models import Scope
-from contextopt.people.models import hash_key
+from contextopt.people.models import Scope, hash_key
 from tests import factories
 from tests.concurrency import in_own_loop
 

@@ -2,8 +2,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import cast
 
+from contextopt.gateway.models import GatewayGap
 from contextopt.gateway.promptlog import Log, RequestJob
-from contextopt.models import GatewayGap, Team
+from contextopt.people.models import Team
 from tests.concurrency import in_own_loop
 
 

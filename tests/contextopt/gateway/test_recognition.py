@@ -16,9 +16,10 @@ from django.db import connection, transaction
 
 from contextopt.assemblies.purge import purge_record
 from contextopt.gateway.insertion import BlockTexts
+from contextopt.gateway.models import GatewayPolicy, GatewayRequest
 from contextopt.gateway.prompts import count_tokens
-from contextopt.models import GatewayPolicy, GatewayRequest, Record
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Record
 from tests.concurrency import wait_until
 from tests.contextopt.gateway.conftest import Caller, Process, gateway_process, said
 from tests.contextopt.gateway.test_failures import outage

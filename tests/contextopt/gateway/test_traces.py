@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contextopt.models import GatewayPolicy, GatewayRequest
+from contextopt.gateway.models import GatewayPolicy, GatewayRequest
 from tests.collector import Collector, SpanSeen, run_collector
 from tests.concurrency import wait_until
 from tests.contextopt.gateway.conftest import Caller, Process, gateway_process, make_caller

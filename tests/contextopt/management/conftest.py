@@ -1,6 +1,7 @@
 import pytest
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from tests.commands import run, write
 from tests.factories import make_record, make_space
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.agents.patches import apply_diff
-from contextopt.models import Assembly, Attempt, Team
+from contextopt.agents.models import Attempt
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from tests.commands import Run
 from tests.factories import make_agent_context, make_profile, make_task
 

@@ -16,11 +16,12 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.engine.declarations import ALL
 from contextopt.engine.settings import REQUESTED
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
-from contextopt.models import ApiKey, Assembly, AssemblyPayload, Record, Scope, Space, Team
-from contextopt.people.models import hash_key
+from contextopt.people.models import ApiKey, Scope, Team, hash_key
+from contextopt.spaces.models import Record, Space
 from tests.commands import Run, Write, manage, shell_environment
 from tests.concurrency import wait_until
 from tests.factories import NOW, make_assembly, make_record, make_space

@@ -9,7 +9,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from contextopt.management.commands import create_api_key
-from contextopt.models import Record, Repository, Team
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
+from contextopt.spaces.models import Record
 from tests.factories import make_space
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.engine import get_tokenizer
+from contextopt.engine.text.tokens import get_tokenizer
 from tests.commands import Run
 from tests.contextopt.engine.findings import make_findings
 

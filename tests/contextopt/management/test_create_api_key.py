@@ -6,8 +6,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from contextopt.models import ApiKey, Team
 from contextopt.people.keys import find_key
+from contextopt.people.models import ApiKey, Team
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from contextopt.models import Record, Space
+from contextopt.spaces.models import Record, Space
 from tests.commands import Run
 from tests.factories import NOW, make_assembly, make_record
 

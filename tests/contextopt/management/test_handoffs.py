@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Assembly, Finding, Task, Team
+from contextopt.agents.handoffs.models import Finding
+from contextopt.agents.models import Task
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from tests.commands import Run
 from tests.factories import make_finding, make_task
 

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from contextopt.models import AssemblyPayload, Record, Space
+from contextopt.assemblies.models import AssemblyPayload
+from contextopt.spaces.models import Record, Space
 from tests.commands import Run
 from tests.factories import NOW, make_assembly, make_record
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import Repository, Team
+from contextopt.people.models import Team
 from contextopt.repositories.indexing import create_posted
+from contextopt.repositories.models import Repository
 from tests.commands import Run
 from tests.gitrepos import SHOP, commit_files, make_git, run_git
 

@@ -14,7 +14,8 @@ from django.db import connection
 from contextopt.assemblies.placement.rehearsal import QuestionIn, Rehearsal, SimulationIn, simulate
 from contextopt.engine.evidence import Evidence
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import AuditEvent, Space, Team
+from contextopt.people.models import AuditEvent, Team
+from contextopt.spaces.models import Space
 from tests.contextopt.api.conftest import make_caller
 
 pytestmark = pytest.mark.django_db

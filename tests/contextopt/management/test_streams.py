@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from contextopt.models import ApiKey, Space
+from contextopt.people.models import ApiKey
+from contextopt.spaces.models import Space
 from tests.commands import Run, manage
 from tests.gitrepos import make_git
 

@@ -14,8 +14,8 @@ from django.test import Client
 from django.utils import timezone
 
 from contextopt.errors import TooManyAttempts
-from contextopt.models import Throttle, User
 from contextopt.people.logins import PLACES, hashing_room
+from contextopt.people.models import Throttle, User
 from contextopt.tasks import sweep
 from tests import factories
 from tests.concurrency import at_once, beside, wait_until

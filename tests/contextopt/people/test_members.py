@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from contextopt.errors import Conflict
-from contextopt.models import Membership, Role, Team, User
 from contextopt.people.members import LAST_ADMIN, change_role, find_last_admins, remove_member
+from contextopt.people.models import Membership, Role, Team, User
 from tests import factories
 from tests.concurrency import at_once
 

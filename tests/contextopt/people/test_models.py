@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from contextopt.errors import InvalidInput
 from contextopt.limits import ACTOR_MAX, NAME_MAX
-from contextopt.models import ApiKey, ContextConfig, Membership, Role, Scope, Space, Team, User
-from contextopt.people.models import hash_key
+from contextopt.people.models import ApiKey, Membership, Role, Scope, Team, User, hash_key
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Space
 from tests.factories import NOW, make_key, make_space
 
 

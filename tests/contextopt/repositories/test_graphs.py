@@ -1,6 +1,6 @@
 """A repository at a glance: the manifests nearest to the top, and its tree."""
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 from contextopt.repositories.graphs import join_manifests, outline_tree, read_manifests
 from tests import factories
 

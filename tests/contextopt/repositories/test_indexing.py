@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from contextopt.engine.code.graph import PARSER_VERSION
+from contextopt.engine.code.graph.values import PARSER_VERSION
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.models import CodeBlob, Repository, RepositoryFile, Team
+from contextopt.people.models import Team
 from contextopt.repositories import checkouts, graphs, indexing
 from contextopt.repositories.checkouts import opened
 from contextopt.repositories.graphs import load_graph, load_index
@@ -19,7 +19,8 @@ from contextopt.repositories.indexing import (
     update_posted,
 )
 from contextopt.repositories.inputs import RelevantIn
-from contextopt.repositories.ranking import RevisionRanker, rank_repository
+from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile
+from contextopt.repositories.relevantfiles import RevisionRanker, rank_repository
 from tests.gitrepos import SHOP, commit_files, make_git, run_git, write_files
 
 

@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from contextopt import tasks
 from contextopt.assemblies.purge import purge_record
-from contextopt.models import DocumentFrequency, Record, SearchCorpus, Space, Team
+from contextopt.people.models import Team
 from contextopt.search import registry, words
 from contextopt.search.hybrid import Target, look_up, prepare_query, rate, search
+from contextopt.search.models import DocumentFrequency, SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import changed_corpora, count_words, ensure_counted, tidy_index
 from contextopt.search.words import Term, Terms, _steps, read_lexemes
 from contextopt.spaces.inputs import RecordIn, RecordPatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import update_record, upsert_records
 from contextopt.spaces.spaces import delete_space
 from tests.factories import NOW, make_record, make_space

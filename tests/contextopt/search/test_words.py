@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from contextopt.models import Record, Space
 from contextopt.search import registry
 from contextopt.search.hybrid import prepare_query
 from contextopt.search.registry import SearchFilters
 from contextopt.search.wordcounts import count_words
 from contextopt.search.words import CANDIDATES_MIN, best_by_words, weigh_terms
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import upsert_records
 from tests.factories import NOW
 

@@ -8,11 +8,11 @@ import pytest
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.engine.text import tokens
-from contextopt.models import Space
 from contextopt.search import registry
 from contextopt.search.embedders import current
 from contextopt.search.embedders.current import loading, work_seconds
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.models import Space
 from tests.concurrency import beside
 from tests.factories import NOW, make_record
 

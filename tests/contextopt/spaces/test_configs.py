@@ -2,8 +2,9 @@
 
 import json
 
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.verify import read_config, verify_assembly
-from contextopt.models import AssemblyPayload, Space
+from contextopt.spaces.models import Space
 from tests.factories import make_assembly, make_record
 
 

@@ -6,10 +6,12 @@ from django.utils import timezone
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, DuplicateRecord, NotFound, PurgedRecord
-from contextopt.models import AssemblyPayload, Record, Space, SpaceCounts, SpaceHour, Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import RecordIn, RecordPatch, SpaceIn
+from contextopt.spaces.models import Record, Space, SpaceCounts, SpaceHour
 from contextopt.spaces.records import (
     create_record,
     delete_record,

@@ -6,8 +6,7 @@ import pytest
 import time_machine
 
 from contextopt import tasks
-from contextopt.models import Record, RecordView, Space
-from contextopt.spaces.models import VIEWS_MAX
+from contextopt.spaces.models import VIEWS_MAX, Record, RecordView, Space
 from contextopt.spaces.records import delete_record
 from contextopt.spaces.recordviews import view_record
 from tests import factories

@@ -11,19 +11,21 @@ from django.db import IntegrityError, InternalError, transaction
 from django.utils import timezone
 
 from contextopt import tasks
-from contextopt.assemblies.models import Assembly, Kind
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.models import AssemblyPayload, AuditEvent, GatewayRequest, Record, Space, StoredResponse, User
+from contextopt.gateway.models import GatewayRequest
+from contextopt.people.models import AuditEvent, StoredResponse, User
 from contextopt.search import registry
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import count_words
 from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpacePatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.recordviews import view_record
 from contextopt.spaces.spaces import create_space, delete_space, update_space
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
-from memory.models import Memory
+from memory.memories.models import Memory
 from memory.questions.inputs import QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories

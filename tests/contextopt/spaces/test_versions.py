@@ -6,8 +6,9 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from contextopt.assemblies.purge import purge_record
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import RecordIn, RecordPatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import (
     STATE,
     delete_record,

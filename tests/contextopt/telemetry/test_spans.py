@@ -9,7 +9,8 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.semconv.schemas import Schemas
 
-from contextopt.models import Scope, Space
+from contextopt.people.models import Scope
+from contextopt.spaces.models import Space
 from contextopt.telemetry import names
 from contextopt.telemetry.exporter import telemetry
 from contextopt.telemetry.spans import ExchangeReport, begin_exchange, end_exchange, inside

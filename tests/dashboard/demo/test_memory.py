@@ -5,14 +5,19 @@ from datetime import timedelta
 import pytest
 import time_machine
 
+from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.timeline.events import EventKind
-from contextopt.agents.timeline.sources import read_events
+from contextopt.agents.timeline.eventsources import read_events
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.models import Assembly, AssemblyPayload, HandoffPhase, Message, Task, Team
+from contextopt.chat.models import Message
+from contextopt.people.models import Team
 from dashboard.demo import load_demo, remove_demo, summarise_demo
+from memory.feedback.models import Vote
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
-from memory.models import Memory, StrategyUse, TrustChange, Vote
+from memory.memories.models import Memory
+from memory.strategies.models import StrategyUse, TrustChange
 from tests.contextopt.agents.timeline.journeys import read_account
 from tests.factories import NOW, make_team
 

@@ -1,9 +1,11 @@
 """The demo's proof and its repository: a consistent story, of which removal leaves nothing."""
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standingdocuments import attach_document
-from contextopt.models import Assembly, CodeBlob, Kind, Repository, StandingDocument, Team
+from contextopt.agents.standingdocuments import StandingDocument, attach_document
+from contextopt.assemblies.models import Assembly, Kind
+from contextopt.people.models import Team
 from contextopt.repositories.indexing import create_posted
+from contextopt.repositories.models import CodeBlob, Repository
 from dashboard.demo import load_demo, remove_demo, summarise_demo
 from memory.backtests.figures import figures_of
 from memory.backtests.models import Backtest

@@ -6,10 +6,14 @@ from functools import partial
 import pytest
 from django.core.management import call_command
 
+from contextopt.agents.models import Task
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import Conflict
-from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConfig, Record, Space, Task, Team
+from contextopt.people.models import AuditEvent, Team
+from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Record, Space
 from dashboard.demo import STORIES, load_demo, remove_demo
 from dashboard.demo.stories import GAP, tell
 from dashboard.management.commands import demo as demo_command

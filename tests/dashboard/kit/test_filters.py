@@ -6,7 +6,8 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.kit.filters import SPACES_OFFERED, SpaceFilterForm
 from dashboard.pages.agents.charts import PHASE_CHARTS
 from dashboard.pages.answers.charts import VOTE_CHARTS

@@ -7,8 +7,8 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.models import ApiKey, Membership, Role, Space, Team, User
-from contextopt.people.models import DEFAULT_TEAM
+from contextopt.people.models import DEFAULT_TEAM, ApiKey, Membership, Role, Team, User
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
 

@@ -14,12 +14,17 @@ from django.utils import timezone
 
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import CompressIn
-from contextopt.models import Assembly, AssemblyPayload, Space, Task, Team
+from contextopt.agents.models import Task
+from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.people.models import Team
 from contextopt.spaces.configs import publish_config
 from contextopt.spaces.inputs import ConfigIn, RecordPatch
+from contextopt.spaces.models import Space
 from contextopt.spaces.records import update_record
 from dashboard.demo import load_demo
-from dashboard.models import (
+from dashboard.rollups.costproof import verify_costs
+from dashboard.rollups.fold import ALWAYS, keep_rollups
+from dashboard.rollups.models import (
     DayRollup,
     DaySummary,
     HourSummary,
@@ -28,13 +33,13 @@ from dashboard.models import (
     RollupZone,
     StaleDay,
 )
-from dashboard.rollups.costproof import verify_costs
-from dashboard.rollups.fold import ALWAYS, keep_rollups
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import Vote
 from memory.feedback.votes import give_feedback
-from memory.models import EvaluatedQuestion, Evaluation, ReviewItem, Vote
 from memory.questions.evaluations import EVALUATIONS, request_evaluation
 from memory.questions.inputs import EvaluationIn
+from memory.questions.models import EvaluatedQuestion, Evaluation
+from memory.review.models import ReviewItem
 from memory.review.queue import fill_queue
 from tests.factories import (
     NOW,

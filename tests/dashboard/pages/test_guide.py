@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from contextopt.models import Team
+from contextopt.people.models import Team
 from tests import factories
 
 URL = "/start/"

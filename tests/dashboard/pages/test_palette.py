@@ -7,7 +7,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.models import Assembly, Role, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Role, Team
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.dashboard.conftest import log_in
 from tests.dashboard.pages.overview.test_figures import log_row

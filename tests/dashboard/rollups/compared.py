@@ -7,18 +7,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.kit.periods import custom_period
-from dashboard.models import (
-    DayRollup,
-    DaySummary,
-    HourSummary,
-    QuarterRollup,
-    StaleDay,
-)
 from dashboard.pages.overview.figures import Figures, read_series
 from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.histograms import ASSEMBLY_MS, EXACT_BELOW, RATIO, TOKENS, UTILISATION, Histogram
+from dashboard.rollups.models import DayRollup, DaySummary, HourSummary, QuarterRollup, StaleDay
 from tests.factories import NOW
 
 OSLO = "Europe/Oslo"

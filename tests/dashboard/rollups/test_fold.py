@@ -16,10 +16,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from psycopg.conninfo import make_conninfo
 
+from contextopt.assemblies.models import Assembly
 from contextopt.locks import Lock, take_for_session
-from contextopt.models import Assembly, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import delete_space
-from dashboard.models import (
+from dashboard.pages.overview.figures import read_series
+from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild
+from dashboard.rollups.models import (
     DayRollup,
     DaySummary,
     HourSummary,
@@ -28,8 +32,6 @@ from dashboard.models import (
     StaleDay,
     UnfoldedAssembly,
 )
-from dashboard.pages.overview.figures import read_series
-from dashboard.rollups.fold import ALWAYS, fold, keep_rollups, rebuild
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.rollups.compared import (
     OSLO,

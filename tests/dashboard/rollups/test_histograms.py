@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.models import Assembly, Space
-from dashboard.models import (
-    QuarterRollup,
-)
+from contextopt.assemblies.models import Assembly
+from contextopt.spaces.models import Space
 from dashboard.rollups.fold import rebuild
 from dashboard.rollups.histograms import ASSEMBLY_MS, RATIO, TOKENS, UTILISATION, Histogram
+from dashboard.rollups.models import QuarterRollup
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.rollups.compared import assert_percentile
 

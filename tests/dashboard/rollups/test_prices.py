@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from contextopt.assemblies.placement.modelcatalog import cache_prices
-from dashboard.models import ModelPrice
+from dashboard.rollups.models import ModelPrice
 from tests.factories import NOW
 
 pytestmark = pytest.mark.django_db

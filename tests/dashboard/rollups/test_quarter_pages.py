@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from django.http import QueryDict
 
-from contextopt.models import ContextConfig, Team
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
 from dashboard.kit.pages import newest_page
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.rollups.fold import fold

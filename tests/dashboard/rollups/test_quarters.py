@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.http import QueryDict
 
-from contextopt.models import Space
+from contextopt.spaces.models import Space
 from dashboard.kit.pages import newest_page
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.rollups.fold import fold

@@ -5,18 +5,14 @@ from zoneinfo import ZoneInfo
 
 import time_machine
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import delete_space
 from dashboard.kit.periods import custom_period
-from dashboard.models import (
-    DayRollup,
-    DaySummary,
-    HourSummary,
-    QuarterRollup,
-    RollupZone,
-)
 from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.fold import ALWAYS, keep_rollups, summarise, take_zone
+from dashboard.rollups.models import DayRollup, DaySummary, HourSummary, QuarterRollup, RollupZone
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.rollups.compared import (
     OSLO,

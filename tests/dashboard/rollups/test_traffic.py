@@ -8,10 +8,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.db import connection
 
-from contextopt.models import Assembly, GatewayRequest, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.gateway.models import GatewayRequest
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.kit.periods import custom_period
-from dashboard.models import ModelPrice, TrafficDay, TrafficQuarter
 from dashboard.rollups.histograms import ASSEMBLY_MS
+from dashboard.rollups.models import ModelPrice, TrafficDay, TrafficQuarter
 from dashboard.rollups.prices import PriceList
 from dashboard.rollups.traffic import (
     Groups,

@@ -5,11 +5,12 @@ from math import inf
 
 import pytest
 
-from contextopt.models import Assembly, Team
-from dashboard.models import DayRollup, DaySummary, HourSummary, QuarterRollup, StaleDay
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from dashboard.pages.overview.figures import read_series
 from dashboard.rollups.fold import keep_rollups
 from dashboard.rollups.histograms import RATIO
+from dashboard.rollups.models import DayRollup, DaySummary, HourSummary, QuarterRollup, StaleDay
 from dashboard.rollups.verify import verify_rollups
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.rollups.compared import assert_figures_are_those_of_the_rows, mark_all_stale, whole

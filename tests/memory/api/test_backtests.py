@@ -2,10 +2,10 @@ from decimal import Decimal
 
 import pytest
 
-from dashboard.models import ModelPrice
+from dashboard.rollups.models import ModelPrice
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
-from memory.models import Backtest
+from memory.backtests.models import Backtest
 from tests.contextopt.api.conftest import api, reader, stranger, writer
 from tests.memory.backtests.conftest import ask, ask_all, asked, draft, make_draft, talk
 from tests.memory.questions.conftest import make_questions

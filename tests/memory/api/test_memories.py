@@ -2,8 +2,8 @@
 
 import pytest
 
-from contextopt.models import Team
-from memory.models import Memory
+from contextopt.people.models import Team
+from memory.memories.models import Memory
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 from tests.memory.factories import make_memory, make_strategy

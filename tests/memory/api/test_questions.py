@@ -1,6 +1,6 @@
 """Question sets over HTTP."""
 
-from contextopt.models import Space
+from contextopt.spaces.models import Space
 from memory.questions.sets import create_set
 from tests import factories
 from tests.contextopt.api.conftest import Caller

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from contextopt.models import Space
-from memory.models import ReviewItem, ReviewSlot
+from contextopt.spaces.models import Space
+from memory.review.models import ReviewItem, ReviewSlot
 from tests import factories
 from tests.contextopt.api.conftest import Caller, fields_of
 from tests.memory.factories import make_review

@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Assembly, Attempt, Repository, Space, Task, Team
+from contextopt.agents.models import Attempt, Task
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.contextopt.api.conftest import Caller, fields_of
 from tests.memory.factories import make_memory

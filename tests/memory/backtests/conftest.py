@@ -4,8 +4,9 @@ import pytest
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.models import Assembly, ContextConfig, Record, Space
-from contextopt.spaces.configs import draft_settings
+from contextopt.assemblies.models import Assembly
+from contextopt.spaces.configs import ContextConfig, draft_settings
+from contextopt.spaces.models import Record, Space
 from tests.memory.questions.conftest import ASKED, SAID_AT, make_talk
 
 

@@ -3,12 +3,13 @@ from datetime import timedelta
 import pytest
 
 from contextopt.assemblies.inputs import ReplayIn
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.replay import replay_assembly
 from contextopt.engine.settings import ContextConfig as Settings
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import Lock, only_here
-from contextopt.models import Assembly, ContextConfig
+from contextopt.spaces.configs import ContextConfig
 from memory.backtests.backtests import (
     BACKTESTS,
     KEPT,
@@ -20,7 +21,7 @@ from memory.backtests.backtests import (
 )
 from memory.backtests.figures import figures_of, read_figures
 from memory.backtests.inputs import BacktestIn
-from memory.models import Backtest, BacktestState
+from memory.backtests.models import Backtest, BacktestState
 from memory.tasks import backtest as backtest_job
 from memory.tasks import resume_backtests
 from memory.work import BATCH

@@ -9,12 +9,13 @@ import pytest
 from django.conf import settings as conf
 from django.db import transaction
 
-from contextopt.models import ContextConfig, Record, Space
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Record, Space
 from contextopt.sql import own_conninfo
 from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.figures import figures_of
 from memory.backtests.inputs import BacktestIn
-from memory.models import BacktestState
+from memory.backtests.models import BacktestState
 from memory.work import BATCH
 from tests.memory.backtests.conftest import ask_all
 

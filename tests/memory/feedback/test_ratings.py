@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
+from contextopt.agents.models import Attempt
 from contextopt.limits import ACTOR_MAX
-from contextopt.models import Attempt, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from memory.feedback.inputs import OpinionIn, SubjectIn
-from memory.feedback.models import RATER_MAX
+from memory.feedback.models import RATER_MAX, Vote
 from memory.feedback.votes import give_feedback, rate_strategies, withdraw_feedback
-from memory.models import Memory, Vote
+from memory.memories.models import Memory
 from memory.steps.inputs import AgentStepIn
 from memory.steps.step import build_step
 from tests import factories
@@ -157,7 +159,7 @@ import sys, django
 from django.conf import settings
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 django.setup()
-from contextopt.models import Team
+from contextopt.people.models import Team
 from memory.feedback.votes import give_feedback
 from memory.feedback.inputs import OpinionIn, SubjectIn
 subject = SubjectIn(assembly_id=int(sys.argv[2]))

@@ -10,15 +10,18 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Message
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, Message, Space, Team, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
+from contextopt.people.models import Team, User
+from contextopt.spaces.models import Space
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import ExternalMessage, Vote
 from memory.feedback.recordusage import answer_text
 from memory.feedback.trends import VoteFilter, read_record_trends, read_vote_groups, read_vote_series
 from memory.feedback.votes import feedback_changed, give_feedback, withdraw_feedback
-from memory.models import ExternalMessage, Vote
 from tests import factories
 from tests.contextopt.api.conftest import Caller
 from tests.queries import count_at_2_and_20

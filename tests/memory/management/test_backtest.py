@@ -5,8 +5,9 @@ import json
 import pytest
 
 from contextopt.assemblies.purge import purge_record
-from contextopt.models import Record, Space, Team
-from memory.models import Backtest
+from contextopt.people.models import Team
+from contextopt.spaces.models import Record, Space
+from memory.backtests.models import Backtest
 from tests import factories
 from tests.commands import Run
 from tests.memory.backtests.conftest import ask_all, make_draft

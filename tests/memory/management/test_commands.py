@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from contextopt.models import Task, Team
-from memory.models import Memory
+from contextopt.agents.models import Task
+from contextopt.people.models import Team
+from memory.memories.models import Memory
 from tests.commands import Run
 from tests.factories import make_task
 from tests.gitrepos import make_git

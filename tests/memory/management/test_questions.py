@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.warnings import INSUFFICIENT
-from contextopt.models import Assembly, Record, Space
-from memory.models import Evaluation, QuestionSet
-from memory.questions.results import read_warning
+from contextopt.spaces.models import Record, Space
+from memory.questions.evaluationresults import read_warning
+from memory.questions.models import Evaluation, QuestionSet
 from tests.commands import Run
 from tests.factories import make_key
 from tests.memory.questions.conftest import ASKED, SAID_AT, TALK, make_talk
@@ -24,7 +25,7 @@ LINES = [
 @pytest.fixture
 def spoken(team, settings) -> Space:
     """The default team's space."""
-    from contextopt.models import Team
+    from contextopt.people.models import Team
     from tests import factories
 
     found = factories.make_space(Team.objects.ensure_default())

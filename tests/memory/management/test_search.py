@@ -8,7 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.models import Record, RecordEmbedding, SearchCorpus, Space, Team
+from contextopt.people.models import Team
+from contextopt.search.models import SearchCorpus
+from contextopt.spaces.models import Record, RecordEmbedding, Space
 from tests.factories import NOW, make_record, make_space
 from tests.memory.factories import make_memory
 

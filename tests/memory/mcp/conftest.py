@@ -17,7 +17,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
-from contextopt.models import Scope, Space, Team
+from contextopt.people.models import Scope, Team
+from contextopt.spaces.models import Space
 from dashboard.management.commands.up import web_command
 from tests import factories
 from tests.concurrency import in_own_loop, wait_until

@@ -11,8 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import Assembly, Scope, Space, Team
+from contextopt.people.models import Scope, Team
+from contextopt.spaces.models import Space
 from memory.mcp.callers import Caller, enter
 from memory.mcp.server import refuse
 from memory.mcp.tools import TOKENS_MIN, get_context, search

@@ -3,7 +3,9 @@
 import pytest
 from django.utils import timezone
 
-from contextopt.models import Assembly, Scope, Space
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Scope
+from contextopt.spaces.models import Space
 from memory.mcp.callers import Caller, enter
 from memory.mcp.tools import get_context
 from tests.factories import make_record

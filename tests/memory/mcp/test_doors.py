@@ -11,9 +11,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
-from memory.models import Memory, Vote
+from contextopt.people.models import ApiKey, Scope, Team
+from contextopt.spaces.models import Record, Space
+from memory.feedback.models import Vote
+from memory.memories.models import Memory
 from tests import factories
 from tests.concurrency import beside
 from tests.memory.mcp.conftest import MANAGE, MODES, Door, environment, text_of

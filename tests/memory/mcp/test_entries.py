@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from contextopt.models import ApiKey, Assembly, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import ApiKey, Team
 from tests.contextopt.connections.conftest import home, repository
 from tests.memory.mcp.conftest import Door, text_of
 

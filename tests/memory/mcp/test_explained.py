@@ -1,6 +1,7 @@
 """The tool `explain`, through the server."""
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.memory.mcp.conftest import Door, text_of
 

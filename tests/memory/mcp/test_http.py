@@ -12,10 +12,13 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.db import connection, transaction
 
-from contextopt.models import ApiKey, Assembly, Record, Scope, Space, Team
+from contextopt.assemblies.models import Assembly
 from contextopt.people.logins import WRONG_KEYS
+from contextopt.people.models import ApiKey, Scope, Team
+from contextopt.spaces.models import Record, Space
+from memory.feedback.models import Vote
 from memory.mcp.http import serve_mcp
-from memory.models import Memory, Vote
+from memory.memories.models import Memory
 from tests import factories
 from tests.concurrency import beside, in_own_loop, somebody_waits, wait_until
 from tests.memory.mcp.conftest import Door, text_of

@@ -2,11 +2,12 @@
 
 import pytest
 
-from contextopt.models import Record, Scope, Space, Team
+from contextopt.people.models import Scope, Team
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record
 from memory.mcp.callers import Caller
 from memory.mcp.handlers import keep_memory, keep_record
-from memory.models import Memory
+from memory.memories.models import Memory
 from tests.concurrency import at_once
 
 TEXT = {"title": "Retries", "content": "Three, then stop.", "kind": "decision", "tags": ["queue"]}

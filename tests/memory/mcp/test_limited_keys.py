@@ -6,12 +6,15 @@ from typing import Any
 import httpx2
 from mcp import Client
 
-from contextopt.models import Assembly, Record, Space, Team
+from contextopt.assemblies.models import Assembly
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key
+from contextopt.people.models import Team
+from contextopt.spaces.models import Record, Space
+from memory.feedback.models import Vote
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
-from memory.models import Memory, Vote
+from memory.memories.models import Memory
 from tests import factories
 from tests.memory.mcp.conftest import Door, text_of
 

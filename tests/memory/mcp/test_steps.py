@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.models import Attempt, Task
 from contextopt.agents.standingdocuments import attach_document
-from contextopt.models import Assembly, Attempt, Scope, Task, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Scope, Team
 from memory.mcp.callers import Caller, enter
 from memory.mcp.tools import TOKENS_MIN, task_step
 from tests import factories

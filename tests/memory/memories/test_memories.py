@@ -7,7 +7,7 @@ from django.db import connection
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Team
+from contextopt.people.models import Team
 from memory.memories.inputs import MemoryPatch
 from memory.memories.memories import (
     DECAY_SQL,
@@ -18,7 +18,8 @@ from memory.memories.memories import (
     restore_memory,
     update_memory,
 )
-from memory.models import HalfLife, Memory
+from memory.memories.models import Memory
+from memory.memories.rules import HalfLife
 from tests import factories
 from tests.memory.factories import make_memory
 

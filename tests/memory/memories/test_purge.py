@@ -10,19 +10,20 @@ from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 from django.utils import timezone
 
-from contextopt.assemblies.models import Assembly, Kind
+from contextopt.agents.completions import Completion
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.errors import Conflict
 from contextopt.locks import Lock, only_here
-from contextopt.models import AssemblyPayload, AuditEvent, Completion, StoredResponse, Team, User
+from contextopt.people.models import AuditEvent, StoredResponse, Team, User
 from contextopt.search import registry
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import count_words
 from memory import tasks
 from memory.memories import purge
 from memory.memories.memories import delete_memory, restore_memory
+from memory.memories.models import Memory, MemoryEmbedding
 from memory.memories.purge import purge_memory
-from memory.models import Memory, MemoryEmbedding
 from memory.strategies.strategies import retire_strategy
 from tests import factories
 from tests.adminpages import page

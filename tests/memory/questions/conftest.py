@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from contextopt.models import Record, Space
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import count_words
-from memory.models import QuestionSet
+from contextopt.spaces.models import Record, Space
 from memory.questions.inputs import QuestionIn
+from memory.questions.models import QuestionSet
 from memory.questions.sets import add_question, create_set
 from tests import factories
 

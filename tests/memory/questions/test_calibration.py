@@ -5,10 +5,9 @@ from decimal import Decimal
 import pytest
 
 from contextopt.errors import Conflict
-from contextopt.models import AuditEvent
+from contextopt.people.models import AuditEvent
 from contextopt.spaces.configs import publish_config
 from contextopt.spaces.inputs import ConfigIn
-from memory.models import Evaluation, QuestionSet
 from memory.questions.calibration import (
     RECALL_LOST,
     Calibration,
@@ -18,7 +17,7 @@ from memory.questions.calibration import (
     read_calibration,
 )
 from memory.questions.evaluations import EVALUATIONS
-from memory.questions.models import EvaluationState
+from memory.questions.models import Evaluation, EvaluationState, QuestionSet
 from memory.questions.sets import create_set
 
 pytestmark = pytest.mark.django_db

@@ -9,14 +9,14 @@ from benchmarks.retrieval.dialogues import Dialogue, Question, Turn
 from benchmarks.retrieval.evidence import Context, measure_context
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.purge import purge_record
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, only_here
-from contextopt.models import Assembly
 from contextopt.spaces.configs import draft_settings, publish_settings
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.records import delete_record
-from memory.models import Evaluation, EvaluationState
+from memory.questions.evaluationresults import read_results
 from memory.questions.evaluations import (
     EVALUATIONS,
     last_evaluation,
@@ -25,7 +25,7 @@ from memory.questions.evaluations import (
     start_evaluation,
 )
 from memory.questions.inputs import EvaluationIn, QuestionIn
-from memory.questions.results import read_results
+from memory.questions.models import Evaluation, EvaluationState
 from memory.questions.sets import add_question, create_set
 from memory.tasks import evaluate, resume_evaluations
 from memory.work import BATCH

@@ -1,15 +1,15 @@
 import pytest
 
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import Assembly
 from contextopt.errors import Conflict
-from contextopt.models import Assembly
-from memory.models import QuestionSource
 from memory.questions.growth import (
     SET_NAME,
     add_proposal,
     propose_from_assembly,
     propose_from_review,
 )
+from memory.questions.models import QuestionSource
 from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict
 from tests import factories

@@ -3,12 +3,12 @@ from decimal import Decimal
 import pytest
 
 from contextopt.errors import BelowMinimum
-from contextopt.models import AuditEvent, ContextConfig
-from contextopt.spaces.configs import activate_config, publish_config
+from contextopt.people.models import AuditEvent
+from contextopt.spaces.configs import ContextConfig, activate_config, publish_config
 from contextopt.spaces.inputs import ConfigIn
-from memory.models import Evaluation
 from memory.questions.guard import FRESH_FOR
 from memory.questions.inputs import QuestionIn
+from memory.questions.models import Evaluation
 from memory.questions.sets import add_question, create_set, set_minimum
 from tests.memory.questions.conftest import SAID_AT
 

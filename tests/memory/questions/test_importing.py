@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Record, Space
-from contextopt.spaces.importing import ImportReport, RawRow
-from memory.models import QuestionSet
+from contextopt.spaces.importing.pipeline import ImportReport
+from contextopt.spaces.importing.rows import RawRow
+from contextopt.spaces.models import Record, Space
 from memory.questions.importing import import_questions
+from memory.questions.models import QuestionSet
 from memory.questions.sets import create_set
 from tests import factories
 

@@ -12,9 +12,10 @@ from django.db import connection
 from django.utils import timezone
 
 from config.settings import BASE_DIR
-from contextopt.models import Space, Team
-from memory.models import ItemState, Origin, ReviewItem, ReviewSlot
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.models import ItemState, Origin, ReviewItem, ReviewSlot
 from memory.review.queue import add_items, rules_of, set_rules
 from memory.review.reservations import RESERVED_FOR, give_verdict, reserve_next
 from tests import factories
@@ -29,7 +30,7 @@ from django.conf import settings
 name, team_id, reviewer = sys.argv[1:]
 settings.DATABASES["default"]["NAME"] = name
 django.setup()
-from contextopt.models import Team
+from contextopt.people.models import Team
 from memory.review.reservations import give_verdict, reserve_next
 from memory.review.inputs import VerdictIn
 team = Team.objects.get(pk=team_id)

@@ -9,13 +9,16 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from contextopt.assemblies.models import Assembly
+from contextopt.chat.models import Message
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, AuditEvent, Message, Role, Space, Team, User
+from contextopt.people.models import AuditEvent, Role, Team, User
+from contextopt.spaces.models import Space
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import ExternalMessage
 from memory.feedback.votes import give_feedback, withdraw_feedback
-from memory.models import ItemState, Origin, ReviewItem, ReviewSlot
 from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.models import ItemState, Origin, ReviewItem, ReviewSlot
 from memory.review.queue import (
     BATCH,
     add_items,

@@ -6,9 +6,11 @@ import pytest
 
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standingdocuments import attach_document
-from contextopt.models import Repository, Space, Team
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.models import Space
 from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult
 from memory.steps.step import build_step

@@ -6,17 +6,22 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from contextopt.agents.models import Attempt, Task
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.steps import HINT, NOT_IN_PHASE, RETRY, STANDING
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, AssemblyPayload, Attempt, Record, Repository, Space, Task, Team
-from memory.models import Memory, StrategyUse
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
+from contextopt.spaces.models import Record, Space
+from memory.memories.models import Memory
 from memory.steps.candidates import IN_RETRY, SENT_BEFORE
 from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult
+from memory.strategies.models import StrategyUse
 from tests import factories
 from tests.gitrepos import SHOP
 from tests.memory.factories import make_memory

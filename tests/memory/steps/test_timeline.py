@@ -4,8 +4,9 @@ from typing import Any
 
 from contextopt.agents.timeline.account import verify_account
 from contextopt.agents.timeline.events import EventKind
-from contextopt.agents.timeline.sources import read_events
-from contextopt.models import Assembly, AssemblyPayload, Repository
+from contextopt.agents.timeline.eventsources import read_events
+from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.repositories.models import Repository
 from tests.contextopt.agents.timeline.journeys import read_account
 
 FAILURE = {"diagnosis": {"root_cause": "implementation_error"}, "files": {"shop/cart.py": "x = 1\n"}}

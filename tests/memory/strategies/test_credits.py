@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 
-from contextopt.models import Assembly, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from memory.memories.inputs import HintIn
-from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
+from memory.memories.models import Memory
+from memory.memories.rules import MemoryPolicy
 from memory.steps.inputs import AgentStepIn
 from memory.steps.step import build_step
 from memory.strategies.credits import measure_tasks, savings
 from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.models import StrategyUse, TrustChange
 from memory.strategies.reports import complete_task
 from memory.strategies.strategies import rate_use, success_rates
 from tests import factories

@@ -9,15 +9,18 @@ from django.db import ProgrammingError, connection, transaction
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
-from contextopt.models import Assembly, Team
+from contextopt.people.models import Team
 from memory.memories.inputs import HintIn
 from memory.memories.memories import delete_memory
-from memory.models import Memory, MemoryPolicy, StrategyUse
+from memory.memories.models import Memory
+from memory.memories.rules import MemoryPolicy
 from memory.strategies.hints import NO_HINT, Hint, give_hint
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.models import StrategyUse
 from memory.strategies.reports import complete_task
 from memory.strategies.strategies import retire_strategy
 from tests import factories

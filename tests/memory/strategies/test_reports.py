@@ -8,11 +8,14 @@ from django.utils import timezone
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
+from contextopt.agents.completions import Completion
+from contextopt.agents.models import Task, TaskState
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Completion, Task, TaskState, Team
-from memory.models import Memory, TrustChange
+from contextopt.people.models import Team
+from memory.memories.models import Memory
 from memory.strategies import reports
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.models import TrustChange
 from memory.strategies.reports import learn_pending
 from tests import factories
 from tests.memory.conftest import REPORT

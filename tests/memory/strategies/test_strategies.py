@@ -5,8 +5,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contextopt.errors import Conflict
-from contextopt.models import Team
-from memory.models import Memory, MemoryPolicy, StrategyUse, TrustChange
+from contextopt.people.models import Team
+from memory.memories.models import Memory
+from memory.memories.rules import MemoryPolicy
+from memory.strategies.models import StrategyUse, TrustChange
 from memory.strategies.strategies import active_ratings, rate_use, reinstate_strategy, retire_strategy
 from tests.memory.factories import make_use
 

@@ -1,6 +1,7 @@
 import pytest
 
-from contextopt.models import Task, Team
+from contextopt.agents.models import Task
+from contextopt.people.models import Team
 from tests.factories import make_task
 
 

@@ -5,12 +5,9 @@ from typing import Any
 from contextopt.agents.handoffs.bundles import Bundle, build_bundle
 from contextopt.agents.handoffs.findings import change_finding, compress_phase, resolve_decision
 from contextopt.agents.handoffs.inputs import BundleIn, CompressIn, FindingPatch, ResolutionIn
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.handoffs.status import task_status
-from contextopt.models import (
-    Finding,
-    PhaseCompression,
-    Task,
-)
+from contextopt.agents.models import Task
 
 
 def compress(task: Task, **options: Any) -> PhaseCompression:

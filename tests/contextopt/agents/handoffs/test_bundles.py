@@ -4,16 +4,13 @@ from functools import partial
 
 import pytest
 
+from contextopt.agents.handoffs.models import PhaseCompression
+from contextopt.agents.models import Task, TaskState
+from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.quoting import mark
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import OpenDecisions
-from contextopt.models import (
-    Assembly,
-    PhaseCompression,
-    Task,
-    TaskState,
-)
 from tests.concurrency import before_statement, beside
 from tests.contextopt.agents.handoffs.journeys import bundle_of, compress, status
 from tests.contextopt.engine.payloads import PAYLOADS

@@ -4,17 +4,12 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from contextopt.agents.handoffs.compression import handed_findings, make_compression
+from contextopt.agents.handoffs.models import HandoffSettings, PhaseCompression
+from contextopt.agents.models import HandoffPhase, Task
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict
-from contextopt.models import (
-    Assembly,
-    AssemblyPayload,
-    HandoffPhase,
-    HandoffSettings,
-    PhaseCompression,
-    Task,
-)
 from tests.contextopt.agents.handoffs.journeys import bundle_of, compress, status
 from tests.contextopt.agents.timeline.journeys import read_account
 from tests.factories import make_advance, make_finding

@@ -5,17 +5,12 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, transaction
 
+from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.models import Task, TaskState
+from contextopt.assemblies.models import Assembly
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import Conflict, InvalidInput, NotFound, OpenDecisions
-from contextopt.models import (
-    Assembly,
-    AuditEvent,
-    Finding,
-    PhaseCompression,
-    Task,
-    TaskState,
-    Team,
-)
+from contextopt.people.models import AuditEvent, Team
 from tests.concurrency import at_once
 from tests.contextopt.agents.handoffs.journeys import bundle_of, change, compress, resolve, status
 from tests.factories import make_advance, make_finding, make_task, make_team

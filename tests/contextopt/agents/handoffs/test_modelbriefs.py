@@ -12,10 +12,13 @@ from contextopt.agents.handoffs.bundles import build_bundle
 from contextopt.agents.handoffs.compression import WrittenBrief, handed_findings, settle_brief
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import BundleIn, CompressIn
+from contextopt.agents.handoffs.models import PhaseCompression
+from contextopt.agents.models import Task
 from contextopt.agents.timeline.account import verify_handoffs
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.models import Assembly, AssemblyPayload, PhaseCompression, Task, Team
+from contextopt.people.models import Team
 from tests.factories import make_advance, make_finding, make_task
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, completion, refused
 

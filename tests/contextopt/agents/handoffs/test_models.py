@@ -1,8 +1,6 @@
 """Stored hand-offs that are older than today's format."""
 
-from contextopt.models import (
-    Task,
-)
+from contextopt.agents.models import Task
 from tests.contextopt.agents.handoffs.journeys import compress
 from tests.factories import make_finding
 

@@ -1,8 +1,6 @@
 """A task's status."""
 
-from contextopt.models import (
-    Task,
-)
+from contextopt.agents.models import Task
 from tests.contextopt.agents.handoffs.journeys import status
 from tests.factories import make_advance, make_finding
 

@@ -2,8 +2,9 @@
 
 from contextopt.agents.handoffs.findings import compress_phase, resolve_decision
 from contextopt.agents.handoffs.inputs import CompressIn, ResolutionIn
+from contextopt.agents.models import Task
 from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
-from contextopt.models import Task, Team
+from contextopt.people.models import Team
 from memory.memories.inputs import HintIn
 from memory.strategies.hints import give_hint
 from memory.strategies.inputs import CompletionIn

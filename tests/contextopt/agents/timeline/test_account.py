@@ -1,7 +1,9 @@
 """A task's account is the sum of its assemblies, and only compared ones count."""
 
+from contextopt.agents.models import HandoffPhase
 from contextopt.agents.timeline.account import NOTHING, Account, add_up, read_phase_accounts
-from contextopt.models import Assembly, HandoffPhase, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from tests.contextopt.agents.timeline.journeys import read_account, travel
 from tests.factories import make_attempt, make_filtering, make_task
 

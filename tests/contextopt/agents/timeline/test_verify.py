@@ -6,7 +6,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from contextopt.models import Assembly, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from tests.contextopt.agents.timeline.journeys import read_account, travel
 from tests.factories import make_filtering, make_task
 

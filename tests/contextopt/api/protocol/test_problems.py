@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 
 from contextopt.api.protocol import problems
 from contextopt.api.protocol.transport import VALUES_MAX, find_unstorable
-from contextopt.models import Record
+from contextopt.spaces.models import Record
 from tests import factories
 from tests.contextopt.api.conftest import fields_of
 from tests.speed import within

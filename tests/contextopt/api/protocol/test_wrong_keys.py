@@ -6,7 +6,7 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from contextopt.models import Throttle
+from contextopt.people.models import Throttle
 from tests.contextopt.api.conftest import Caller
 
 

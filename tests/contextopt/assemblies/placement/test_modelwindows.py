@@ -4,10 +4,11 @@ from decimal import Decimal
 
 import pytest
 
+from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.placement.modelcatalog import model_window
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.validation import InvalidValue
-from contextopt.models import AssemblyPayload, Space
+from contextopt.spaces.models import Space
 from tests.factories import make_assembly, make_record
 
 

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from contextopt.assemblies.engineinputs import unpack_givens
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record, find_expected
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, AssemblyPayload, Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record, restore_record, update_record
 from tests.contextopt.assemblies.replay.test_replay import logged
 from tests.factories import NOW, make_assembly, make_filtering, make_record

@@ -11,6 +11,7 @@ import pytest
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
 from contextopt.assemblies.ledgercolumns import pack_entries
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.material import Reason
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
@@ -18,9 +19,9 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.values import ENGINE_VERSION
 from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.models import Assembly, AssemblyPayload, Record, Space
 from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record, update_record
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.recomputed import STAGES, Restless, make_searchable, recompute

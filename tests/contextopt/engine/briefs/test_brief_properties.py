@@ -6,9 +6,11 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import BriefSettings, Compression, Finding, compress
 from contextopt.engine.briefs.claims import check_claims
-from contextopt.engine.briefs.coverage import MENTIONS
+from contextopt.engine.briefs.compressor import Compression, compress
+from contextopt.engine.briefs.findings import Finding
+from contextopt.engine.briefs.selection import MENTIONS
+from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts

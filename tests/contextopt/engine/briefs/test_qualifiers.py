@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from contextopt.engine import BriefSettings, Finding, compress
-from contextopt.engine.briefs.coverage import Selector
+from contextopt.engine.briefs.compressor import compress
+from contextopt.engine.briefs.findings import Finding
+from contextopt.engine.briefs.selection import Selector
+from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.briefs.slots import draft
 from contextopt.engine.text.cleaning import flatten
 from tests.contextopt.engine.factories import TOKENIZER

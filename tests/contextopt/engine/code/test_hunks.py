@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.code.graph import parse_file
+from contextopt.engine.code.graph.parsing import parse_file
 from contextopt.engine.code.hunks import HunkWeights, TaskWords, Unit, cut_into_units
 
 ALONE = HunkWeights(title=0, identifiers=0, rarity=0, heads=0, neighbours=0, edges=0)

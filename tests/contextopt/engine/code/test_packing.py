@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import HeuristicTokenizer, get_tokenizer
-from contextopt.engine.code.graph import parse_file
+from contextopt.engine.code.graph.parsing import parse_file
 from contextopt.engine.code.packing import FULL, HUNKS, PATH, SIGNATURES, Packed, Policy, Source, pack
+from contextopt.engine.text.tokens import HeuristicTokenizer, get_tokenizer
 from contextopt.engine.validation import InvalidValue
 
 CL100K = get_tokenizer("cl100k_base")

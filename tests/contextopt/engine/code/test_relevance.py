@@ -17,7 +17,8 @@ from contextopt.engine.code.filescores import (
     Weights,
     read_file,
 )
-from contextopt.engine.code.graph import build_graph, parse_file
+from contextopt.engine.code.graph.importgraph import build_graph
+from contextopt.engine.code.graph.parsing import parse_file
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 FILES = {

@@ -1,7 +1,8 @@
 """The records that earlier blocks of a conversation show."""
 
-from contextopt.engine import assemble, summary_line
+from contextopt.engine.assembly import assemble
 from contextopt.engine.placement.blocks import NOTHING, Block, Sight, digests, read_block
+from contextopt.engine.rendering import summary_line
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.values import Assembled, RecordSummary, SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import InvalidValue
 from contextopt.engine.placement.choice import CachePrices, Split
+from contextopt.engine.validation import InvalidValue
 
 PRICES = CachePrices(read=0.1, write=1.25)
 sizes = st.integers(0, 50_000)

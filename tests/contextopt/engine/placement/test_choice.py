@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import Assembled, ContextConfig, RecordSummary, assemble, summary_line
+from contextopt.engine.assembly import assemble
 from contextopt.engine.placement.blocks import Block, Sight, read_block
 from contextopt.engine.placement.choice import (
     CachePrices,
@@ -17,6 +17,9 @@ from contextopt.engine.placement.choice import (
     Placed,
     place_context,
 )
+from contextopt.engine.rendering import summary_line
+from contextopt.engine.settings import ContextConfig
+from contextopt.engine.values import Assembled, RecordSummary
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record, make_space
 
 CHEAP_READS, DEAR_READS = CachePrices(0.1, 1.25), CachePrices(0.5, 1.0)

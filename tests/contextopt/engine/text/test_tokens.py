@@ -8,9 +8,16 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import HeuristicTokenizer, UnknownEncoding, get_tokenizer
 from contextopt.engine.text import tokens
-from contextopt.engine.text.tokens import PIECE_CHARS, RememberingTokenizer, TiktokenTokenizer, split_safely
+from contextopt.engine.text.tokens import (
+    PIECE_CHARS,
+    HeuristicTokenizer,
+    RememberingTokenizer,
+    TiktokenTokenizer,
+    get_tokenizer,
+    split_safely,
+)
+from contextopt.engine.validation import UnknownEncoding
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import texts
 

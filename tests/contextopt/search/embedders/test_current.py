@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.variables import env_choice
-from contextopt.search.embedders import EmbeddingUnavailable, configured_embedder, get_embedder, localmodels
+from contextopt.search.embedders import localmodels
+from contextopt.search.embedders.current import configured_embedder, get_embedder
 from contextopt.search.embedders.endpoints import Endpoint, EndpointEmbedder
 from contextopt.search.embedders.localmodels import MINILM_HINT, load_folder, load_minilm
+from contextopt.search.embedders.values import EmbeddingUnavailable
 from tests.model_server import FAILING, GARBAGE, SLOW, ModelServer, Reply, Seen, busy, embeddings, refused
 
 TEXTS = ["The queue got stuck after a deploy", "Workers wait for a lock that nobody holds", "A cake recipe"]

@@ -17,18 +17,13 @@ from hypothesis import strategies as st
 
 from contextopt import tasks
 from contextopt.assemblies.purge import purge_record
-from contextopt.models import (
-    EmbeddingFill,
-    EmbeddingModel,
-    EmbeddingTodo,
-    Record,
-    RecordEmbedding,
-    Space,
-    Team,
-)
+from contextopt.people.models import Team
 from contextopt.search import registry
-from contextopt.search.embedders import EmbeddingUnavailable, current, get_embedder
+from contextopt.search.embedders import current
+from contextopt.search.embedders.current import get_embedder
+from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.hybrid import rate_rows
+from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingTodo
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors import fill, indexes
 from contextopt.search.vectors.fill import Work, ensure_embedded, work_through
@@ -42,6 +37,7 @@ from contextopt.search.vectors.nearest import (
 )
 from contextopt.search.vectors.storage import embedding_status
 from contextopt.search.words import Terms
+from contextopt.spaces.models import Record, RecordEmbedding, Space
 from contextopt.sql import own_conninfo
 from tests.factories import make_record, make_space, make_team
 from tests.model_server import FAILING, ModelServer

@@ -10,8 +10,10 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.models import Record, Space
-from contextopt.spaces.importing import RawRow, Rejection, UnusableSource, git, read_commits
+from contextopt.spaces.importing import git
+from contextopt.spaces.importing.git import read_commits
+from contextopt.spaces.importing.rows import RawRow, Rejection, UnusableSource
+from contextopt.spaces.models import Record, Space
 
 IDENTITY = ["-c", "user.name=Ada Ø", "-c", "user.email=ada@example.org"]
 

@@ -7,8 +7,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.models import Record, Space
-from contextopt.spaces.importing import RawRow, Rejection, read_folder
+from contextopt.spaces.importing.markdown import read_folder
+from contextopt.spaces.importing.rows import RawRow, Rejection
+from contextopt.spaces.models import Record, Space
 from tests.contextopt.spaces.importing.test_git import commit, run_git
 
 

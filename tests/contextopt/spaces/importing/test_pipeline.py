@@ -11,16 +11,12 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from contextopt.models import Record, Space, Team
-from contextopt.spaces.importing import (
-    ImportReport,
-    RawRow,
-    Rejection,
-    import_rows,
-    open_input,
-    pipeline,
-    read_file,
-)
+from contextopt.people.models import Team
+from contextopt.spaces.importing import pipeline
+from contextopt.spaces.importing.files import open_input, read_file
+from contextopt.spaces.importing.pipeline import ImportReport, import_rows
+from contextopt.spaces.importing.rows import RawRow, Rejection
+from contextopt.spaces.models import Record, Space
 from tests.factories import NOW
 from tests.imports import rejections, run_import, write_jsonl
 from tests.queries import count_queries

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from contextopt.models import Team, User
+from contextopt.people.models import Team, User
 from tests.dashboard.conftest import log_in
 
 

@@ -16,7 +16,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from config.asgi import application
-from contextopt.models import Membership, Role, Space, Team, User
+from contextopt.people.models import Membership, Role, Team, User
+from contextopt.spaces.models import Space
 from contextopt.sql import own_conninfo
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback

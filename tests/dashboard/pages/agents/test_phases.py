@@ -10,8 +10,11 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.test import Client
 from django.urls import reverse
 
+from contextopt.agents.models import PhaseProfile
+from contextopt.assemblies.corrections import Correction
+from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.engine.agents.contexts import AgentContext
-from contextopt.models import Assembly, AssemblyPayload, Correction, Kind, PhaseProfile, Team
+from contextopt.people.models import Team
 from dashboard.kit.charts.plots import LABEL_HEIGHT
 from dashboard.kit.diffs import mark_left_out, split_sections
 from dashboard.kit.periods import recent_period

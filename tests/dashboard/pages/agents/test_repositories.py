@@ -5,10 +5,11 @@ from django.test import Client
 from django.utils.html import escape
 
 from contextopt.agents.inputs import StandingDocumentIn
-from contextopt.agents.standingdocuments import attach_document
+from contextopt.agents.standingdocuments import StandingDocument, attach_document
 from contextopt.engine.code.filescores import RankedFile, Weights
 from contextopt.engine.code.packing import Packed, PackedFile
-from contextopt.models import Repository, StandingDocument, Team
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
 from dashboard.pages.agents.repositories import PARTS, choose_files, draw_imports
 from tests import factories
 from tests.dashboard.conftest import html_of

@@ -7,8 +7,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from contextopt.agents.models import Task, TaskState
 from contextopt.agents.retries import end_waits
-from contextopt.models import Task, TaskState, Team
+from contextopt.people.models import Team
 from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.diffs import colour_diff
 from dashboard.kit.formats import signed

@@ -5,7 +5,9 @@ import pytest
 from django.test import Client
 
 from contextopt.agents.handoffs.compression import WrittenBrief, settle_brief
-from contextopt.models import Finding, HandoffSettings, PhaseCompression, Task, Team
+from contextopt.agents.handoffs.models import Finding, HandoffSettings, PhaseCompression
+from contextopt.agents.models import Task
+from contextopt.people.models import Team
 from dashboard.kit.pages import PAGE_ROWS
 from dashboard.pages.agents.charts import HandoffBar, handoff_figure
 from tests import factories

@@ -8,8 +8,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.timeline.account import read_phase_accounts
-from contextopt.models import Assembly, HandoffPhase, Task, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from dashboard.pages.agents import timelines
 from dashboard.pages.agents.timelines import span_words
 from memory.strategies.inputs import CompletionIn

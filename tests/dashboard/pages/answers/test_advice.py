@@ -7,12 +7,13 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine import ContextConfig
-from contextopt.models import Role, Space, Team
+from contextopt.engine.settings import ContextConfig
+from contextopt.people.models import Role, Team
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Space
 from dashboard.pages.answers.reviewitems import Case, advise
-from memory.models import Verdict
 from memory.review.inputs import VerdictIn
+from memory.review.models import Verdict
 from memory.review.reservations import give_verdict, reserve_item
 from tests import factories
 from tests.dashboard.conftest import html_of, log_in

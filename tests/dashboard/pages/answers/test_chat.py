@@ -6,10 +6,11 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
+from contextopt.chat.models import Conversation, Message, MessageState
 from contextopt.chat.outbox import claim_message, postpone
-from contextopt.models import Conversation, Message, MessageState, Space
+from contextopt.spaces.models import Space
 from dashboard.pages.answers.chat import TURNS_SHOWN
-from memory.models import Vote
+from memory.feedback.models import Vote
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of
 from tests.factories import NOW

@@ -7,10 +7,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import Vote
 from memory.feedback.votes import give_feedback
-from memory.models import Vote
 from tests import factories
 from tests.dashboard.conftest import html_of, squeezed
 

@@ -10,14 +10,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from contextopt.models import AuditEvent, Record, Role, Space, Team
+from contextopt.people.models import AuditEvent, Role, Team
 from contextopt.search import registry
 from contextopt.search.wordcounts import count_words
+from contextopt.spaces.models import Record, Space
 from dashboard.kit.frame import navigation
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
-from memory.models import ReviewItem, ReviewSlot
 from memory.review.inputs import RulesPatch, VerdictIn
+from memory.review.models import ReviewItem, ReviewSlot
 from memory.review.queue import fill_queue, rules_of, set_rules
 from memory.review.reservations import give_verdict, reserve_item
 from tests import factories

@@ -10,8 +10,10 @@ from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
-from contextopt.models import Assembly, AssemblyPayload, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.kit.pages import PAGE_ROWS
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.assemblies.listrows import MAX_QUIET

@@ -7,10 +7,10 @@ from django.test import Client
 from django.urls import reverse
 
 from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.models import Space
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.inputs import RecordIn
+from contextopt.spaces.models import Space
 from contextopt.spaces.records import upsert_records
 from dashboard.pages.assemblies.curve import HEIGHT, draw_curve
 from tests.factories import NOW, make_assembly, make_record

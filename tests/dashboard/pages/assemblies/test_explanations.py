@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Record, Space
 from tests.dashboard.conftest import html_of, squeezed
 from tests.factories import NOW, make_assembly, make_record, make_space
 from tests.recomputed import make_searchable

@@ -4,8 +4,9 @@ from django.test import Client
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.models import Assembly
 from contextopt.chat.models import Author, Conversation, Message, MessageState
-from contextopt.models import Assembly, Space
+from contextopt.spaces.models import Space
 from tests.factories import NOW, make_record
 
 

@@ -7,7 +7,8 @@ from html import unescape
 import pytest
 from django.test import Client
 
-from contextopt.models import Assembly, Space
+from contextopt.assemblies.models import Assembly
+from contextopt.spaces.models import Space
 from dashboard.pages.assemblies import listrows as rows_module
 from dashboard.pages.assemblies.listrows import SORTED_ROWS, read_list
 from dashboard.pages.overview.charts import CHARTS

@@ -3,7 +3,9 @@
 import pytest
 from django.test import Client
 
-from contextopt.models import Repository, Space, Team
+from contextopt.people.models import Team
+from contextopt.repositories.models import Repository
+from contextopt.spaces.models import Space
 from dashboard.pages.assemblies.sections import section_rows
 from memory.steps.inputs import AgentStepIn
 from memory.steps.results import StepResult

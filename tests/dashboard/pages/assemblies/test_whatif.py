@@ -9,8 +9,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.models import Assembly, AssemblyPayload, AuditEvent, ContextConfig, Record, Space
-from contextopt.spaces.configs import activate_config, publish_settings
+from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.people.models import AuditEvent
+from contextopt.spaces.configs import ContextConfig, activate_config, publish_settings
+from contextopt.spaces.models import Record, Space
 from dashboard.kit.formats import money
 from dashboard.pages.assemblies.comparison import align
 from tests.dashboard.conftest import html_of, squeezed

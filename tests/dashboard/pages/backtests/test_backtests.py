@@ -11,12 +11,13 @@ from django.test.utils import CaptureQueriesContext
 
 from contextopt.assemblies.purge import purge_record
 from dashboard.kit.formats import money, percent
-from dashboard.models import ModelPrice
 from dashboard.pages.spaces.proofs import begin_version_proofs
+from dashboard.rollups.models import ModelPrice
 from memory.backtests.backtests import BACKTESTS, start_backtest
 from memory.backtests.figures import costs_of, figures_of
 from memory.backtests.inputs import BacktestIn
-from memory.models import Backtest, BacktestRow, QuestionSet
+from memory.backtests.models import Backtest, BacktestRow
+from memory.questions.models import QuestionSet
 from memory.questions.sets import set_minimum
 from tests.dashboard.conftest import HTMX, html_of, squeezed
 from tests.memory.backtests.conftest import ask, ask_all, asked, draft, make_draft, talk

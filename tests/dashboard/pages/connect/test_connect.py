@@ -5,9 +5,10 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from contextopt.models import ApiKey, Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
 from contextopt.people.keys import find_key
-from contextopt.people.models import Way
+from contextopt.people.models import ApiKey, Team, Way
+from contextopt.spaces.models import Space
 from dashboard.pages.connect.codesamples import KEY_VARIABLE, fill_tabs
 from dashboard.pages.connect.connect import read_signal
 from tests import factories

@@ -3,8 +3,9 @@
 import pytest
 from django.test import Client
 
-from contextopt.models import Team
-from memory.models import Memory, StrategyUse
+from contextopt.people.models import Team
+from memory.memories.models import Memory
+from memory.strategies.models import StrategyUse
 from memory.strategies.strategies import rate_use
 from tests.dashboard.conftest import html_of, seen_in
 from tests.memory.factories import make_memory, make_strategy, make_use

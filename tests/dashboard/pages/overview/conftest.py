@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from contextopt.models import Space
+from contextopt.spaces.models import Space
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW
 

@@ -7,11 +7,12 @@ import pytest
 import time_machine
 from django.test import Client
 
-from contextopt.models import Space
 from contextopt.spaces.configs import activate_config, draft_settings, publish_settings
+from contextopt.spaces.models import Space
 from dashboard.rollups.fold import keep_rollups
-from memory.models import Evaluation, QuestionSet, Vote
+from memory.feedback.models import Vote
 from memory.questions.evaluations import settings_key
+from memory.questions.models import Evaluation, QuestionSet
 from memory.questions.sets import create_set
 from tests import factories
 from tests.dashboard.conftest import html_of, squeezed

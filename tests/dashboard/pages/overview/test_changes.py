@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
 from contextopt.spaces.configs import activate_config, publish_settings
+from contextopt.spaces.models import Space
 from dashboard.demo import load_demo, remove_demo
 from dashboard.pages.overview.changes import CHANGES_SHOWN, PeriodChange, read_changes
 from dashboard.rollups.fold import keep_rollups

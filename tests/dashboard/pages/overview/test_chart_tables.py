@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.models import Space, Team
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.pages.overview.charts import CHARTS
 from tests.dashboard.conftest import HTMX, html_of
 from tests.dashboard.pages.overview.test_figures import log_row

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from contextopt.assemblies.models import Assembly
 from contextopt.chat.models import Author, Conversation, Message, MessageState
-from contextopt.models import Assembly, Space
-from dashboard.models import ModelPrice
+from contextopt.spaces.models import Space
 from dashboard.pages.overview.cost import build_cost, project_month, read_reported
 from dashboard.pages.overview.figures import Figures, read_series
 from dashboard.rollups.fold import keep_rollups
+from dashboard.rollups.models import ModelPrice
 from tests.dashboard.conftest import html_of
 from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row
 from tests.dashboard.pages.overview.test_overview import tile_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.models import Kind
+from contextopt.assemblies.models import Kind
 from dashboard.kit.periods import recent_period
 from dashboard.pages.overview.diagnosis import ADVICE, Observation, SpaceFacts, observe, point_out
 from dashboard.pages.overview.figures import Figures, Series, StageFigures

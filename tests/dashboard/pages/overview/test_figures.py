@@ -6,7 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from contextopt.models import Assembly, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.kit.periods import recent_period
 from dashboard.pages.overview.figures import read_series
 from dashboard.rollups.coverage import FigureFilter

@@ -8,17 +8,20 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.models import Assembly, ContextConfig, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
+from contextopt.spaces.configs import ContextConfig
+from contextopt.spaces.models import Space
 from dashboard.kit.pages import MAX_POLLS
-from dashboard.models import UnfoldedAssembly
 from dashboard.pages.overview.charts import CHARTS
 from dashboard.pages.overview.cost import project_month
 from dashboard.pages.overview.figures import read_series
 from dashboard.rollups.fold import keep_rollups
+from dashboard.rollups.models import UnfoldedAssembly
 from dashboard.templatetags.figures import chart_island
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import Vote
 from memory.feedback.votes import give_feedback
-from memory.models import Vote
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, html_of, squeezed
 from tests.dashboard.pages.overview.test_figures import ask, log_row

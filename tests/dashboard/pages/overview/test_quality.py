@@ -4,13 +4,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from contextopt.models import Space, Task, Team
+from contextopt.agents.models import Task
+from contextopt.people.models import Team
+from contextopt.spaces.models import Space
 from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.quality import Quality, read_feedback, read_quality
 from memory.feedback.inputs import OpinionIn, SubjectIn
+from memory.feedback.models import Vote
 from memory.feedback.votes import give_feedback
-from memory.models import ReviewItem, Vote
 from memory.review.inputs import VerdictIn
+from memory.review.models import ReviewItem
 from memory.review.reservations import give_verdict, reserve_next
 from tests import factories
 from tests.dashboard.pages.overview.test_figures import ask

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from contextopt.models import Space
 from contextopt.spaces.configs import publish_settings
+from contextopt.spaces.models import Space
 from dashboard.pages.overview.diagnosis import SpaceFacts, read_space_facts
 from tests.dashboard.pages.overview.test_figures import ask
 from tests.factories import NOW, make_record, make_space

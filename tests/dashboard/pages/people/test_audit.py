@@ -9,13 +9,14 @@ from django.utils import timezone
 
 from contextopt.agents.phases import activate_profile
 from contextopt.assemblies.purge import purge_record
-from contextopt.models import AuditEvent, Record, Space, Team, User
 from contextopt.people.audit import note_event
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, revoke_key
 from contextopt.people.members import update_team
+from contextopt.people.models import AuditEvent, Team, User
 from contextopt.spaces.configs import activate_config, publish_config
 from contextopt.spaces.inputs import ConfigIn, SpacePatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record, restore_record
 from contextopt.spaces.spaces import delete_space, update_space
 from memory.memories.memories import delete_memory, restore_memory

@@ -8,7 +8,7 @@ import time_machine
 from django.test import Client
 from django.utils import timezone
 
-from contextopt.models import AuditEvent, Invitation, Membership, Role, Team, User
+from contextopt.people.models import AuditEvent, Invitation, Membership, Role, Team, User
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in
 

@@ -4,10 +4,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.models import ApiKey, Invitation, Space, Team, User
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, find_key
+from contextopt.people.models import ApiKey, Invitation, Team, User
 from contextopt.search.vectors.fill import Work, choose_models, work_through
+from contextopt.spaces.models import Space
 from tests import factories
 from tests.dashboard.conftest import HTMX, squeezed
 

@@ -7,20 +7,20 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.models import Record, Role, Space, Team
+from contextopt.people.models import Role, Team
 from contextopt.spaces.configs import draft_settings
 from contextopt.spaces.inputs import ConfigIn
+from contextopt.spaces.models import Record, Space
 from dashboard.kit.formats import signed
 from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES, UPLOAD_MAX_LINES
 from dashboard.pages.spaces.proofs import begin_proofs
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
-from memory.models import Evaluation, Question, QuestionSet
 from memory.questions.calibration import read_calibration
 from memory.questions.evaluations import EVALUATIONS, request_and_begin
 from memory.questions.growth import SET_NAME
 from memory.questions.inputs import EvaluationIn, QuestionIn
-from memory.questions.models import EvaluationState
+from memory.questions.models import Evaluation, EvaluationState, Question, QuestionSet
 from memory.questions.sets import add_question, create_set, set_minimum
 from memory.review.inputs import VerdictIn
 from memory.review.reservations import give_verdict

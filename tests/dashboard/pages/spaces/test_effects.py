@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from contextopt.models import Assembly, Space
+from contextopt.assemblies.models import Assembly
+from contextopt.spaces.models import Space
 from dashboard.pages.spaces.effects import REQUESTS_TRIED, read_effects
 from dashboard.pages.spaces.forms import ConfigForm
 from tests import factories

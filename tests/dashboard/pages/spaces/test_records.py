@@ -5,8 +5,8 @@ import pytest
 from django.test import Client
 from django.utils.html import strip_tags
 
-from contextopt.models import Record, Space
 from contextopt.spaces.inputs import RecordPatch
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record, update_record
 from dashboard.pages.spaces.forms import RecordEditForm
 from dashboard.pages.spaces.records import SHOWN

@@ -1,4 +1,4 @@
-from contextopt.models import Record
+from contextopt.spaces.models import Record
 from dashboard.pages.spaces.records import LINES_SHOWN, compare
 from tests.factories import NOW
 

@@ -5,9 +5,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.models import Record, Space, Team
+from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.models import Record, Space
 from memory.search.snippets import load_snippets, split_runs
 from tests import factories
 from tests.dashboard.conftest import html_of

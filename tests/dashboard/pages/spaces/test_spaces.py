@@ -7,9 +7,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from contextopt.models import Assembly, Record, Space, Team
+from contextopt.assemblies.models import Assembly
+from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record
 from dashboard.kit.pages import PAGE_ROWS
 from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES, UPLOAD_MAX_LINES

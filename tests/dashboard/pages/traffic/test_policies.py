@@ -1,6 +1,7 @@
 import pytest
 
-from contextopt.models import AuditEvent, GatewayPolicy
+from contextopt.gateway.models import GatewayPolicy
+from contextopt.people.models import AuditEvent
 
 URL = "/traffic/spaces/support/"
 INSERT = {

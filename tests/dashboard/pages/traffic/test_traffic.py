@@ -6,7 +6,9 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from contextopt.models import Assembly, GatewayGap, GatewayRequest, Space
+from contextopt.assemblies.models import Assembly
+from contextopt.gateway.models import GatewayGap, GatewayRequest
+from contextopt.spaces.models import Space
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS
 from tests import factories
 from tests.dashboard.conftest import figures_of, html_of

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.code.graph import CodeGraph, Links, Skipped, build_graph, parse_file
+from contextopt.engine.code.graph.importgraph import Links, build_graph
+from contextopt.engine.code.graph.parsing import parse_file
+from contextopt.engine.code.graph.values import CodeGraph, Skipped
 
 
 def graph_of(files: dict[str, str | bytes]) -> CodeGraph:

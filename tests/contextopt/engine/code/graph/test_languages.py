@@ -2,7 +2,7 @@
 
 import pytest
 
-from contextopt.engine.code.graph import parse_file
+from contextopt.engine.code.graph.parsing import parse_file
 from tests.contextopt.engine.code.graph.test_graph import graph_of
 from tests.speed import within
 

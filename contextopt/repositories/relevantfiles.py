@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from contextopt.engine.code.filescores import RankedFile, Ranker, Reading, RepositoryIndex, read_file
-from contextopt.engine.code.graph import ParsedFile, decode
+from contextopt.engine.code.graph.parsing import decode
+from contextopt.engine.code.graph.values import ParsedFile
 from contextopt.engine.code.packing import FULL, PATH, Packed, PackedFile, Source, pack
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.tokens import RememberingTokenizer, Tokenizer, get_tokenizer

@@ -5,11 +5,15 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from contextopt.agents.completions import Completion
+from contextopt.agents.handoffs.models import Finding
+from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.timeline.account import read_phase_accounts
 from contextopt.agents.timeline.events import Event, EventKind
-from contextopt.agents.timeline.sources import read_events
+from contextopt.agents.timeline.eventsources import read_events
+from contextopt.assemblies.models import Assembly
 from contextopt.errors import InvalidInput
-from contextopt.models import Assembly, Completion, Finding, HandoffPhase, Task, Team
+from contextopt.people.models import Team
 from tests import factories
 from tests.contextopt.agents.timeline.journeys import travel
 

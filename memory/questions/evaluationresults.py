@@ -16,7 +16,7 @@ from contextopt.engine.warnings import (
     WarningJson,
     warnings_json,
 )
-from contextopt.models import Record
+from contextopt.spaces.models import Record
 from contextopt.sql import fetch_all
 from memory.questions.evaluations import TOLERANCE, ExpectedOut
 from memory.questions.models import EvaluatedQuestion, Evaluation
