@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from django.db import models, transaction
 from django.db.models import Q
+from django.db.models.fields.json import KeyTransform
 from django.dispatch import Signal
 from django.utils import timezone
 
@@ -40,8 +41,10 @@ def parse_settings(stored: str) -> Settings:
 class SettingsField(_SettingsField):
     """The settings of a space as one JSON object. A setting that it lacks has its default."""
 
-    def from_db_value(self, *args: Any) -> Any:
-        return self.to_python(super().from_db_value(*args))
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        if value is None or isinstance(expression, KeyTransform):
+            return super().from_db_value(value, expression, connection)
+        return parse_settings(value)
 
     def to_python(self, value: Any) -> Any:
         return Settings.from_json(value) if isinstance(value, dict) else value
