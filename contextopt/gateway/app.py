@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from contextopt.asgitypes import BodyTooSlow, Receive, Scope, Send
 from contextopt.gateway.admission import Admission, Gate, Refused
-from contextopt.gateway.answers import AnswerCopy
 from contextopt.gateway.deciders import Deciders
+from contextopt.gateway.modelanswers import AnswerCopy
 from contextopt.gateway.models import Outcome, Protocol, Reason
 from contextopt.gateway.preparation import Arrival, Preparation, Prepared
 from contextopt.gateway.promptlog import Log, RequestJob

@@ -15,9 +15,9 @@ from django.db import transaction
 from contextopt.assemblies.models import Assembly
 from contextopt.chat.endpoint import ANSWER_MAX_CHARS
 from contextopt.chat.models import MESSAGE_MAX
-from contextopt.gateway.answers import Answer
 from contextopt.gateway.deciders import Deciders, PromptTask, foresee
 from contextopt.gateway.insertion import place_at, place_of, recall
+from contextopt.gateway.modelanswers import Answer
 from contextopt.gateway.models import (
     ANSWER_ID_MAX,
     GatewayGap,

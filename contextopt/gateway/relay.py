@@ -13,7 +13,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.utils.crypto import salted_hmac
 
 from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
-from contextopt.gateway.answers import AnswerCopy
+from contextopt.gateway.modelanswers import AnswerCopy
 from contextopt.gateway.models import Outcome, Protocol
 from contextopt.people.addresses import client_address
 

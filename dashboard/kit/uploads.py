@@ -12,8 +12,8 @@ from django.shortcuts import redirect
 from contextopt.spaces.importing.files import open_input
 from contextopt.spaces.importing.pipeline import ImportReport
 from contextopt.spaces.importing.rows import UnusableSource
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest
+from dashboard.kit.responses import render_page
 
 FIELD = "file"
 REJECTIONS_SHOWN = 200

@@ -14,8 +14,8 @@ from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import upsert_records
 from dashboard.kit.frame.guide import IS_OVER, read_step
-from dashboard.kit.pages import STOP_POLLING
 from dashboard.kit.permissions import TeamRequest, get_space, page_for, team_page
+from dashboard.kit.responses import STOP_POLLING
 
 QUESTION = "Why did the queue get stuck after the deploy?"
 # Title, age in days, and notes.

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from contextopt.people.audit import note_event
 from contextopt.people.models import Team
 from contextopt.spaces.models import Space
-from dashboard.kit.pages import PAGE_ROWS
+from dashboard.kit.responses import PAGE_ROWS
 from memory.questions.inputs import QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
 
+from contextopt.spaces.importing.csvfiles import read_table
 from contextopt.spaces.importing.rows import (
     LINE_MAX_BYTES,
     Found,
@@ -23,7 +24,6 @@ from contextopt.spaces.importing.rows import (
     decode,
     ends_in_return,
 )
-from contextopt.spaces.importing.tables import read_table
 from contextopt.strictjson import read_json
 
 

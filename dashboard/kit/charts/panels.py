@@ -9,8 +9,8 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.kit.charts.plots import Plot
-from dashboard.kit.pages import stream_csv
 from dashboard.kit.periods import Bucket, Period
+from dashboard.kit.responses import stream_csv
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.people.models import Role
 from dashboard.kit.charts.panels import ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.shapes import saving_bar
-from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_404, page_for, require_role, team_page
+from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows, columns_of
 from dashboard.pages.agents.figures import (
     OTHERS,

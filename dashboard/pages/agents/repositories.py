@@ -18,8 +18,8 @@ from contextopt.repositories.graphs import load_graph, load_index
 from contextopt.repositories.models import Repository, RepositoryFile
 from contextopt.repositories.relevantfiles import rank_repository
 from dashboard.kit.charts.shapes import Segment, stack_parts
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, as_404, get_repository, page_for, require_role, team_page
+from dashboard.kit.responses import render_page
 from dashboard.pages.agents.filters import RelevantForm
 from dashboard.pages.agents.forms import StandingDocumentForm
 

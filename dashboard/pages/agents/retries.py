@@ -21,8 +21,8 @@ from dashboard.kit.charts.shapes import Bar, Segment, saving_bar, stack_parts
 from dashboard.kit.charts.tiles import Change, Tile, points, unit
 from dashboard.kit.diffs import Run, colour_diff
 from dashboard.kit.formats import NONE, compact, decimals, percent, whole
-from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, get_task, team_page
+from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.agents.filters import TasksForm
 
 CAUSES = {

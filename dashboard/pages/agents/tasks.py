@@ -13,7 +13,6 @@ from contextopt.agents.handoffs.status import TaskStatus, read_status
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.tasks import create_task
 from contextopt.people.models import Role
-from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import (
     TeamRequest,
     as_404,
@@ -23,6 +22,7 @@ from dashboard.kit.permissions import (
     require_role,
     team_page,
 )
+from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.agents.charts import HandoffBar, handoff_figure
 from dashboard.pages.agents.filters import HandoffTasksForm
 from dashboard.pages.agents.forms import FindingForm, LabelsForm, TaskForm

@@ -21,8 +21,8 @@ from contextopt.engine.warnings import INSUFFICIENT
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from dashboard.kit.formats import percentage, whole
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, get_task, team_page
+from dashboard.kit.responses import render_page
 
 FILLS = {
     HandoffPhase.ANALYSIS: "system",

@@ -24,8 +24,8 @@ from contextopt.engine.wording import plural
 from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.people.models import Role
 from dashboard.kit.charts.shapes import Bar, bar_of_assembly
-from dashboard.kit.pages import STOP_POLLING, newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_404, as_message, page_for, team_page
+from dashboard.kit.responses import STOP_POLLING, newest_page, render_page
 from dashboard.pages.answers.forms import AskForm, MessageForm
 from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
 

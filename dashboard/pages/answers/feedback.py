@@ -13,8 +13,8 @@ from contextopt.chat.models import Message
 from contextopt.people.models import Role
 from dashboard.kit.charts.panels import stream_columns
 from dashboard.kit.filters import STAGES, space_choices
-from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
+from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.answers.charts import VOTE_CHARTS, VoteData
 from dashboard.pages.answers.figures import (
     Links,

@@ -16,8 +16,8 @@ from django_htmx.http import push_url
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.models import Role
 from dashboard.kit.filters import read_text, space_choices
-from dashboard.kit.pages import STOP_POLLING, newest_page, render_page, stream_csv, stream_jsonl
 from dashboard.kit.permissions import TeamRequest, as_message, get_review, page_for, team_page
+from dashboard.kit.responses import STOP_POLLING, newest_page, render_page, stream_csv, stream_jsonl
 from dashboard.pages.answers.filters import QueueForm
 from dashboard.pages.answers.forms import RulesForm, VerdictForm
 from dashboard.pages.answers.reviewitems import (

@@ -34,9 +34,9 @@ from dashboard.kit.inspector import (
     unnamed_counts,
     weights_of,
 )
-from dashboard.kit.pages import STOP_POLLING, render_page, saved_views, stream_csv, stream_jsonl
 from dashboard.kit.permissions import TeamRequest, get_assembly, team_page
 from dashboard.kit.remedies import show_warnings
+from dashboard.kit.responses import STOP_POLLING, render_page, saved_views, stream_csv, stream_jsonl
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
 from dashboard.pages.assemblies.curve import draw_curve

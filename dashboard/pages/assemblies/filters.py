@@ -16,7 +16,7 @@ from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
 from dashboard.kit.filters import AGENTS, STAGES, MomentField, SpaceFilterForm
 from dashboard.kit.formats import code_words
-from dashboard.kit.pages import cursor_moment
+from dashboard.kit.responses import cursor_moment
 from dashboard.rollups.quarters import Narrowing, narrow
 
 WARNINGS = [(code, code_words(code).capitalize()) for code in sorted(INSUFFICIENT)]

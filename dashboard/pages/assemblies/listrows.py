@@ -9,7 +9,7 @@ from django.db.models import Q
 from contextopt.assemblies.figures import SORTS
 from contextopt.assemblies.models import Assembly, AssemblyQuerySet
 from contextopt.inputs import read_digits
-from dashboard.kit.pages import PAGE_ROWS, Page, newest_page
+from dashboard.kit.responses import PAGE_ROWS, Page, newest_page
 
 # No index has the order of a figure, so only this many of the newest rows are sorted: 30 ms.
 SORTED_ROWS = 10_000

@@ -29,8 +29,8 @@ from contextopt.spaces.configs import (
 from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
 from dashboard.kit.formats import reason_words
 from dashboard.kit.inspector import Titled, find_titles, title_of, weights_of
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
+from dashboard.kit.responses import render_page
 from dashboard.pages.assemblies.comparison import align
 from dashboard.pages.assemblies.whatifforms import WhatIfForm
 from dashboard.pages.spaces.configs import announce_published

@@ -24,7 +24,6 @@ from contextopt.spaces.configs import ContextConfig, activate_config
 from contextopt.spaces.models import Space
 from dashboard.kit.filters import offered_spaces, read_text
 from dashboard.kit.forms import InputForm
-from dashboard.kit.pages import render_page, stream_csv
 from dashboard.kit.permissions import (
     TeamRequest,
     as_404,
@@ -34,6 +33,7 @@ from dashboard.kit.permissions import (
     require_role,
     team_page,
 )
+from dashboard.kit.responses import render_page, stream_csv
 from dashboard.pages.backtests.charts import Step, changes_figure
 from dashboard.pages.backtests.verdict import headline, tiles_of
 from dashboard.pages.spaces.configs import announce_published

@@ -19,8 +19,8 @@ from contextopt.people.keys import create_key
 from contextopt.people.models import ApiKey, Role, Team, Way
 from contextopt.spaces.importing.pipeline import ensure_space
 from contextopt.spaces.models import Space
-from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.permissions import TeamRequest, page_for, team_page
+from dashboard.kit.responses import STOP_POLLING, render_page
 from dashboard.pages.connect.codesamples import LABELS, describe_gateway, fill_tabs
 from dashboard.pages.guide import QUESTION, add_examples
 from dashboard.pages.people.forms import KeyForm

@@ -7,8 +7,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from contextopt.people.models import Role
-from dashboard.kit.pages import Page, newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_message, get_memory, page_for, team_page
+from dashboard.kit.responses import Page, newest_page, render_page
 from dashboard.pages.memories.filters import MemoriesForm
 from dashboard.pages.memories.forms import MemoryEditForm, MemoryForm
 from memory.memories.memories import (

@@ -18,8 +18,8 @@ from contextopt.errors import Conflict, InvalidInput, NotFound, ServiceUnavailab
 from contextopt.inputs import field_problems, read_digits
 from contextopt.people.models import Role
 from dashboard.kit.charts.plots import ACCENT, COSTLY, Plot, bare_layout, plain, scatter
-from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, as_message, get_strategy, page_for, team_page
+from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.memories.filters import PlanForm, StrategiesForm
 from dashboard.pages.memories.forms import CompletionForm
 from memory.memories.inputs import RetireIn

@@ -16,10 +16,10 @@ from contextopt.spaces.models import Space
 from dashboard.kit.charts.panels import Cells, ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.plots import Mark
 from dashboard.kit.filters import STAGE_NAMES
-from dashboard.kit.pages import STOP_POLLING, count_polls, render_page, saved_views
 from dashboard.kit.periods import Bucket
 from dashboard.kit.permissions import TeamRequest, team_page
 from dashboard.kit.proportions import NO_VOTES, Proportion
+from dashboard.kit.responses import STOP_POLLING, count_polls, render_page, saved_views
 from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.overview.changes import PeriodChange, read_changes
 from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, draw_chart

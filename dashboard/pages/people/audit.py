@@ -13,8 +13,8 @@ from contextopt.limits import ACTOR_MAX
 from contextopt.people.audit import list_events
 from contextopt.people.models import AuditEvent, Role, Team
 from dashboard.kit.filters import FilterForm, MomentField
-from dashboard.kit.pages import newest_page, render_page, stream_csv
 from dashboard.kit.permissions import TeamRequest, page_for
+from dashboard.kit.responses import newest_page, render_page, stream_csv
 
 TEMPLATE = "dashboard/audit.html"
 # The subjects of actions: the word before the dot of an action's name.

@@ -14,7 +14,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.people import members
 from contextopt.people.models import Invitation, Membership, Role, User
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import (
     SESSION_TEAM,
     TeamRequest,
@@ -24,6 +23,7 @@ from dashboard.kit.permissions import (
     page_for,
     team_page,
 )
+from dashboard.kit.responses import render_page
 from dashboard.pages.people.forms import AccountForm, InvitationForm, PasswordForm, RoleForm
 from dashboard.pages.people.team import refuse_secret, render_settings
 

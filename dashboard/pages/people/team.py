@@ -20,8 +20,8 @@ from contextopt.search.vectors.storage import embedding_status
 from contextopt.spaces.models import Space
 from dashboard import tasks
 from dashboard.demo import remove_demo
-from dashboard.kit.pages import STOP_POLLING, render_page
 from dashboard.kit.permissions import SESSION_TEAM, TeamRequest, as_404, page_for, team_page
+from dashboard.kit.responses import STOP_POLLING, render_page
 from dashboard.pages.people.forms import InvitationForm, LimitedKeyForm, RotationForm, TeamForm
 
 TEMPLATE = "dashboard/settings.html"

@@ -13,7 +13,6 @@ from contextopt.errors import Conflict
 from contextopt.people.models import Role
 from contextopt.spaces.models import Record, Space
 from dashboard.kit.filters import read_text
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import (
     TeamRequest,
     as_404,
@@ -23,6 +22,7 @@ from dashboard.kit.permissions import (
     require_role,
     team_page,
 )
+from dashboard.kit.responses import render_page
 from dashboard.pages.questions.forms import RECORDS_FOUND, QuestionForm, read_ticked
 from dashboard.pages.questions.sets import get_set
 from memory.questions.growth import (

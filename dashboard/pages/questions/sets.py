@@ -18,7 +18,6 @@ from contextopt.spaces.importing.files import read_file
 from contextopt.spaces.importing.pipeline import ImportReport
 from contextopt.spaces.models import Record
 from dashboard.kit.filters import read_text
-from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import (
     TeamRequest,
     as_404,
@@ -28,6 +27,7 @@ from dashboard.kit.permissions import (
     require_role,
     team_page,
 )
+from dashboard.kit.responses import newest_page, render_page
 from dashboard.kit.uploads import render_import
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration

@@ -25,8 +25,8 @@ from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.filters import read_text
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
+from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.configviews import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import last_context, read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm

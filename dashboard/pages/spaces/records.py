@@ -29,7 +29,6 @@ from contextopt.spaces.records import (
 )
 from contextopt.spaces.recordviews import view_record
 from dashboard.kit.formats import reason_words
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import (
     TeamRequest,
     as_message,
@@ -39,6 +38,7 @@ from dashboard.kit.permissions import (
     require_role,
     team_page,
 )
+from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
 
 ASSEMBLIES_SEARCHED = 200

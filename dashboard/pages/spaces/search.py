@@ -10,8 +10,8 @@ from django.views.decorators.http import require_GET
 
 from contextopt.search import registry
 from dashboard.kit.formats import NONE
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, team_page
+from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.filters import SearchForm
 from memory.search.search import Found, ResultOut, find
 from memory.search.snippets import Run, Snippet, load_snippets

@@ -19,9 +19,9 @@ from contextopt.spaces.spaces import create_space
 from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED
 from dashboard.kit.inspector import find_titles, read_ledger, split_text
-from dashboard.kit.pages import newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, get_space, page_for, team_page
 from dashboard.kit.remedies import ShownWarning, show_warnings
+from dashboard.kit.responses import newest_page, render_page
 from dashboard.kit.uploads import render_import
 from dashboard.pages.guide import QUESTION
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm

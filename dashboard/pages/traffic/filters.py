@@ -11,7 +11,7 @@ from contextopt.inputs import read_digits
 from contextopt.limits import MODEL_MAX
 from contextopt.people.models import ApiKey, Team
 from dashboard.kit.filters import MomentField, PeriodForm, SpaceFilterForm
-from dashboard.kit.pages import cursor_moment
+from dashboard.kit.responses import cursor_moment
 from dashboard.rollups.traffic import TrafficFilter, narrow_prompts
 
 # Stands for prompts without a space, without a key, or that name no model.

@@ -19,8 +19,8 @@ from contextopt.gateway.policies import (
 from contextopt.people.models import AuditEvent, Role
 from contextopt.spaces.models import Space
 from dashboard.kit.forms import InputForm
-from dashboard.kit.pages import render_page
 from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.responses import render_page
 
 TEMPLATE = "dashboard/traffic_policy.html"
 

@@ -11,8 +11,8 @@ from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.people.models import ApiKey
 from contextopt.spaces.models import Space
 from dashboard.kit.charts.panels import stream_columns
-from dashboard.kit.pages import STOP_POLLING, count_polls, newest_page, render_page
 from dashboard.kit.permissions import TeamRequest, team_page
+from dashboard.kit.responses import STOP_POLLING, count_polls, newest_page, render_page
 from dashboard.pages.connect.codesamples import describe_gateway
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficData
 from dashboard.pages.traffic.figures import (

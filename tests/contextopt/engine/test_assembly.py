@@ -31,7 +31,8 @@ def test_docstring_example() -> None:
 
 
 def test_imports_without_django() -> None:
-    code = "import sys, contextopt.engine.assembly; assert 'django' not in sys.modules and 'requests' not in sys.modules"
+    code = "import sys, contextopt.engine.assembly; "
+        "assert 'django' not in sys.modules and 'requests' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

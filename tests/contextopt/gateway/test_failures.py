@@ -26,10 +26,10 @@ from psycopg.conninfo import make_conninfo
 from config.embedded.pulses import FOLDER, MainLoop, Pulses
 from contextopt.assemblies.models import Assembly
 from contextopt.gateway.admission import load_admission
-from contextopt.gateway.answers import AnswerCopy
 from contextopt.gateway.app import Gateway
 from contextopt.gateway.deciders import DECIDERS, Deciders
 from contextopt.gateway.insertion import Conversation
+from contextopt.gateway.modelanswers import AnswerCopy
 from contextopt.gateway.models import GatewayPolicy, GatewayRequest, Mode, Outcome, Protocol
 from contextopt.gateway.preparation import Arrival, Prepared
 from contextopt.gateway.promptlog import RequestJob

@@ -7,7 +7,7 @@ from django.http import QueryDict
 
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
-from dashboard.kit.pages import newest_page
+from dashboard.kit.responses import newest_page
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.rollups.fold import fold
 from tests.dashboard.pages.overview.test_figures import log_row

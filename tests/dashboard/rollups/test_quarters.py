@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.http import QueryDict
 
 from contextopt.spaces.models import Space
-from dashboard.kit.pages import newest_page
+from dashboard.kit.responses import newest_page
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.rollups.fold import fold
 from dashboard.rollups.quarters import QUARTER, Narrowing, join_quarters, narrow

@@ -13,7 +13,7 @@ from contextopt.people.models import Team
 from dashboard.kit.charts.shapes import saving_bar
 from dashboard.kit.diffs import colour_diff
 from dashboard.kit.formats import signed
-from dashboard.kit.pages import PAGE_ROWS
+from dashboard.kit.responses import PAGE_ROWS
 from dashboard.pages.agents.retries import ATTEMPTS_SHOWN
 from tests import factories
 from tests.dashboard.conftest import html_of

@@ -8,7 +8,7 @@ from contextopt.agents.handoffs.compression import WrittenBrief, settle_brief
 from contextopt.agents.handoffs.models import Finding, HandoffSettings, PhaseCompression
 from contextopt.agents.models import Task
 from contextopt.people.models import Team
-from dashboard.kit.pages import PAGE_ROWS
+from dashboard.kit.responses import PAGE_ROWS
 from dashboard.pages.agents.charts import HandoffBar, handoff_figure
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of, squeezed

@@ -14,7 +14,7 @@ from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.people.models import Team
 from contextopt.spaces.models import Space
-from dashboard.kit.pages import PAGE_ROWS
+from dashboard.kit.responses import PAGE_ROWS
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.assemblies.listrows import MAX_QUIET
 from memory.feedback.inputs import OpinionIn, SubjectIn

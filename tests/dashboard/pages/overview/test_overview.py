@@ -12,7 +12,7 @@ from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.models import Space
-from dashboard.kit.pages import MAX_POLLS
+from dashboard.kit.responses import MAX_POLLS
 from dashboard.pages.overview.charts import CHARTS
 from dashboard.pages.overview.cost import project_month
 from dashboard.pages.overview.figures import read_series

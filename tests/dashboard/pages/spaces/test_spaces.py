@@ -13,7 +13,7 @@ from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import delete_record
-from dashboard.kit.pages import PAGE_ROWS
+from dashboard.kit.responses import PAGE_ROWS
 from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES, UPLOAD_MAX_LINES
 from tests.dashboard.conftest import html_of, squeezed
 from tests.factories import NOW, make_record, make_space

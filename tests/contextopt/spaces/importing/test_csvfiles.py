@@ -9,8 +9,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from contextopt.spaces.importing.csvfiles import COLUMNS_MAX, read_table
 from contextopt.spaces.importing.rows import Lines, RawRow, Rejection, ReturnsAsFeeds, UnusableSource
-from contextopt.spaces.importing.tables import COLUMNS_MAX, read_table
 from contextopt.spaces.models import Record, Space
 from tests.imports import rejections, run_import
 from tests.speed import within

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import brotlicffi
 import pytest
 
-from contextopt.gateway.answers import DECODED_MAX, HEAD_BYTES, Answer, Usage, read_answer, zstd
+from contextopt.gateway.modelanswers import DECODED_MAX, HEAD_BYTES, Answer, Usage, read_answer, zstd
 from tests.gateway_upstream import (
     chat_answer,
     chat_events,
