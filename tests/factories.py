@@ -14,6 +14,7 @@ from contextopt.agents.retries import AttemptResult, record_attempt
 from contextopt.agents.tasks import create_task
 from contextopt.assemblies.assemble import assemble_space, decide_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import log_assembly
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.chat.endpoint import Completion
 from contextopt.chat.inputs import ConversationIn, MessageIn
@@ -148,7 +149,7 @@ def make_assembly(space: Space, **overrides: Any) -> AssemblyResult:
 def make_audited_assembly(space: Space) -> AssemblyResult:
     """Log the context that the gateway would have inserted into a prompt."""
     request = AssemblyIn(space=space.slug, as_of=NOW)
-    return decide_space(team_id=space.team_id, request=request, actor="test").log(is_sent=False)
+    return log_assembly(decide_space(team_id=space.team_id, request=request, actor="test"), is_sent=False)
 
 
 def make_gateway_request(space: Space, **overrides: Any) -> GatewayRequest:

@@ -14,13 +14,12 @@ from time import perf_counter
 from benchmarks.figures import Figure, Sample, Section, at_most, describe_shares
 from benchmarks.service.contenders import BUDGET_TOKENS, Contender, Taken, load_contenders
 from benchmarks.service.recount import Recount
-from benchmarks.spaces import ENCODING, Filled, describe_givens
-from contextopt.assemblies.assemble import assemble_space, resolve_config
-from contextopt.assemblies.candidates import load_candidates, load_space
+from benchmarks.spaces import Filled, describe_givens
+from contextopt.assemblies.assemble import assemble_space, prepare_request
+from contextopt.assemblies.candidates import load_candidates
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.assembly import assemble
-from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.placement.blocks import NOTHING
 
 STORED = "Contextopt, logged durably"
 PREVIEW = "Contextopt, not logged"
@@ -82,7 +81,7 @@ def _take_turns(
     for index, contender in enumerate(contenders):
         every = SQL_EVERY if contender.most is None else LIBRARY_EVERY
         if number == -1:
-            contender.run(filled, stored.as_of)
+            contender.run(filled, stored.asked.as_of)
         elif number >= 0 and number % every == index:
             _measure_other(run, contender, filled, stored)
 
@@ -90,7 +89,7 @@ def _take_turns(
 def _measure_other(run: _Run, contender: Contender, filled: Filled, ours: AssemblyResult) -> None:
     key = contender.name, filled.records
     started = perf_counter()
-    taken = contender.run(filled, ours.as_of)
+    taken = contender.run(filled, ours.asked.as_of)
     run.times[key].append((perf_counter() - started) * 1_000)
     run.considered[key] = max(taken.considered, run.considered.get(key, 0))
     if taken.ids:
@@ -171,21 +170,12 @@ def _where_time_goes(filled: Filled) -> str:
 
 def _time_steps(filled: Filled, now: datetime) -> tuple[float, float, float, float]:
     request = AssemblyIn(space=filled.slug, as_of=now)
-    tokenizer = get_tokenizer(ENCODING)
     marks = [perf_counter()]
-    space = load_space(filled.space.team_id, filled.slug)
-    config, _ = resolve_config(space, request)
+    asked = prepare_request(team_id=filled.space.team_id, request=request, actor="benchmarks")
     marks.append(perf_counter())
-    found = load_candidates(space.id, config=config, now=now, tokenizer=tokenizer)
+    found = load_candidates(asked)
     marks.append(perf_counter())
-    assemble(
-        space.to_value(found.records),
-        config,
-        now,
-        tokenizer,
-        counts=found.counts,
-        baseline=found.baseline,
-    )
+    asked.decide(found, NOTHING)
     marks.append(perf_counter())
     result = assemble_space(team_id=filled.space.team_id, request=request, actor="benchmarks")
     # `assembly_ms` stops before the insert, so the rest of the call is the log.

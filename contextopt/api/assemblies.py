@@ -381,8 +381,9 @@ def find_assembly(request: ApiRequest, assembly_id: int) -> Assembly:
     Raises:
         NotFound: the team has no such assembly.
     """
-    rows = Assembly.objects.select_related("payload", "space", "config")
-    mine = rows.filter(team_id=request.auth.team_id, pk=assembly_id, payload__isnull=False)
+    mine = Assembly.objects.for_replay().filter(
+        team_id=request.auth.team_id, pk=assembly_id, payload__isnull=False
+    )
     return find_one(mine, f"assembly {assembly_id}")
 
 

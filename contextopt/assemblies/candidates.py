@@ -6,16 +6,25 @@ any weights, window and time, a space's best k are among the newest k of each of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from contextopt.engine.assembly import LEDGER_DROPPED, STAGE_3_RECORDS
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.engine.assembly import LEDGER_DROPPED, STAGE_3_RECORDS, assemble
 from contextopt.engine.details import Query
+from contextopt.engine.placement.blocks import Sight
 from contextopt.engine.ranking import HORIZON_US, coefficients
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.values import DateRange, FilterCounts, RecordSummary, SpaceContext
+from contextopt.engine.values import (
+    Assembled,
+    DateRange,
+    FilterCounts,
+    PartSizes,
+    RecordSummary,
+    SpaceContext,
+)
 from contextopt.engine.warnings import ContextWarning
 from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN
@@ -29,20 +38,15 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredSpace:
-    """A space with its active settings, read by one statement."""
+    """A space with its active settings, read by one statement. A prompt has what is `shown` of the space."""
 
     id: int
     slug: str
-    name: str
-    description: str
-    categories: tuple[str, ...]
+    shown: SpaceContext
     time_zone: str
     config_id: int
     config_version: int
     settings: ContextConfig
-
-    def to_value(self, records: Sequence[RecordSummary]) -> SpaceContext:
-        return SpaceContext(self.name, self.description, self.categories, tuple(records))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,45 @@ class Candidates:
     warnings: tuple[ContextWarning, ...] = ()
     reach: int = 1
     is_all: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request for one context: who makes it, in which space, and everything that the decision depends on
+    besides the candidates.
+
+    `overrides` are the settings that the request changes, as JSON. `sizes` are the tokens of the caller's own
+    parts of the prompt.
+    """
+
+    team_id: int
+    actor: str
+    request: AssemblyIn
+    space: ConfiguredSpace
+    config: ContextConfig
+    overrides: dict[str, Any]
+    as_of: datetime
+    tokenizer: Tokenizer
+    sizes: PartSizes
+
+    @property
+    def effective_config(self) -> ContextConfig:
+        """The settings with the stage that applies: without a question, stage 5 works as stage 4."""
+        return self.config if self.request.asks else self.config.without_question()
+
+    def decide(self, found: Candidates, sight: Sight) -> Assembled:
+        """Let the engine decide which of the candidates enter the prompt."""
+        return assemble(
+            replace(self.space.shown, records=found.records),
+            self.config,
+            self.as_of,
+            self.tokenizer,
+            sizes=self.sizes,
+            counts=found.counts,
+            baseline=found.baseline,
+            query=found.query,
+            sight=sight,
+        )
 
 
 _SPACE_SQL = """
@@ -87,9 +130,7 @@ def load_space(team_id: int, slug: str) -> ConfiguredSpace:
     return ConfiguredSpace(
         id=space_id,
         slug=slug,
-        name=name,
-        description=description,
-        categories=tuple(categories),
+        shown=SpaceContext(name, description, tuple(categories)),
         time_zone=time_zone,
         config_id=config_id,
         config_version=version,
@@ -164,12 +205,8 @@ SELECT c.live - c.ahead, c.ahead, c.deleted, CASE WHEN r.id IS NOT NULL THEN 'ca
   FROM counts c LEFT JOIN newest r ON true
 """
 
-_NOTHING = Candidates((), (), FilterCounts(0))
 
-
-def load_candidates(
-    space_id: int, *, config: ContextConfig, now: datetime, tokenizer: Tokenizer, limit: int | None = None
-) -> Candidates:
+def load_candidates(asked: PreparedRequest, *, limit: int | None = None) -> Candidates:
     """Read what the stage needs: nothing, the newest records, or the best of the window and the pinned.
 
     Besides pinned records, reads at most 11 × (record limit + 100) index entries for candidates, whatever the
@@ -178,29 +215,15 @@ def load_candidates(
     Raises:
         NotFound: the space was deleted in the meantime.
     """
+    config = asked.effective_config
     if config.stage == HEADER_STAGE:
-        return _NOTHING
+        return Candidates((), (), FilterCounts(0))
     statement = _NEWEST_SQL if config.stage == LAST_RECORDS_STAGE else _CANDIDATES_SQL
-    rows = fetch_all(statement, _parameters(space_id, config, now, limit))
-    if not rows:
-        raise NotFound("The space was deleted in the meantime.")
-    filtered, outside, deleted = rows[0][:3]
-    found: dict[str, list[RecordSummary]] = {"candidate": [], "baseline": []}
-    for row in rows:
-        if row[3] is not None:
-            found[row[3]].append(read_summary(row[4:], tokenizer))
-    return Candidates(
-        tuple(found["candidate"]), tuple(found["baseline"]), FilterCounts(filtered, outside, deleted)
-    )
-
-
-def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int | None) -> dict[str, Any]:
-    window = DateRange.ending_at(now, config.effective_window_days)
-    weights = coefficients(config)
-    start = max(window.start or DATE_MIN, DATE_MIN)
-    return {
-        "space": space_id,
-        "now": now,
+    window = DateRange.ending_at(asked.as_of, config.effective_window_days)
+    start, weights = max(window.start or DATE_MIN, DATE_MIN), coefficients(config)
+    parameters = {
+        "space": asked.space.id,
+        "now": asked.as_of,
         "start": start,
         "end": window.end,
         "first_hour": (start + HOUR - timedelta(microseconds=1)).replace(minute=0, second=0, microsecond=0),
@@ -210,6 +233,14 @@ def _parameters(space_id: int, config: ContextConfig, now: datetime, limit: int 
         "span": HORIZON_US,
         "limit": limit or most_that_fit(config, LINE_TOKENS_MIN) + LEDGER_DROPPED,
     }
+    rows = fetch_all(statement, parameters)
+    if not rows:
+        raise NotFound("The space was deleted in the meantime.")
+    found: dict[str | None, list[RecordSummary]] = {"candidate": [], "baseline": []}
+    for _, _, _, role, *record in rows:
+        if role is not None:
+            found[role].append(read_summary(record, asked.tokenizer))
+    return Candidates(tuple(found["candidate"]), tuple(found["baseline"]), FilterCounts(*rows[0][:3]))
 
 
 def most_that_fit(config: ContextConfig, record_tokens: int) -> int:

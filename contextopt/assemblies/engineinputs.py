@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import to_json
 
-from contextopt.assemblies.candidates import Candidates, ConfiguredSpace
+from contextopt.assemblies.candidates import Candidates
 from contextopt.engine.details import Query
 from contextopt.engine.placement.blocks import NOTHING, Sight
 from contextopt.engine.ranking import MAX_PART
 from contextopt.engine.relevance import NOT_RELEVANT, PART_SCALE, Relevance
-from contextopt.engine.values import ENGINE_VERSION, FilterCounts, RecordSummary
+from contextopt.engine.values import ENGINE_VERSION, FilterCounts, SpaceContext
 
 FORMAT = 1
 """The first byte. Raise it when the format below changes, and keep reading the older ones."""
@@ -63,15 +63,14 @@ class Givens:
     `encoder` names the model of the question's vector; it is empty without one. `reach` is how far the
     candidates reached. `is_asked` means that a question ranked them, `is_relevant` that some record seemed
     to be about it. The records are in the order of their ids. One that changed while the candidates were read
-    appears twice. `sight` is what earlier blocks of the conversation show of the candidates.
+    appears twice. `space` comes without them. `sight` is what earlier blocks of the conversation show of the
+    candidates.
     """
 
     engine_version: int
     encoder: str
     reach: int
-    name: str
-    description: str
-    categories: tuple[str, ...]
+    space: SpaceContext
     counts: FilterCounts
     is_asked: bool
     is_relevant: bool
@@ -79,7 +78,7 @@ class Givens:
     sight: Sight = NOTHING
 
 
-def pack_givens(space: ConfiguredSpace, found: Candidates, sight: Sight = NOTHING) -> bytes:
+def pack_givens(space: SpaceContext, found: Candidates, sight: Sight = NOTHING) -> bytes:
     """Return the engine's inputs in a compact binary format.
 
     Parts of relevance are stored in whole millionths, as the engine rounds them.
@@ -98,10 +97,7 @@ def pack_givens(space: ConfiguredSpace, found: Candidates, sight: Sight = NOTHIN
         # Most have nothing in sight, so the key is left out.
         **({"sight": sight.to_json(record.id for record in found.records)} if sight.tokens else {}),
     }
-    columns = list(_record_columns(keys, marks))
-    if found.query is not None:
-        columns.extend(_part_columns(keys, marks, found.query))
-    body = b"".join(map(_pack_column, columns))
+    body = b"".join(map(_pack_column, _columns(keys, marks, found.query)))
     return bytes([FORMAT]) + zlib.compress(to_json(head) + b"\n" + body, COMPRESSION)
 
 
@@ -120,9 +116,7 @@ def unpack_givens(packed: bytes) -> Givens:
         engine_version=head["engine"],
         encoder=head["encoder"],
         reach=head["reach"],
-        name=name,
-        description=description,
-        categories=tuple(categories),
+        space=SpaceContext(name, description, tuple(categories)),
         counts=FilterCounts(*head["counts"]),
         is_asked=head["parts"] is not None,
         is_relevant=head["relevant"],
@@ -134,33 +128,30 @@ def unpack_givens(packed: bytes) -> Givens:
 def _marks(found: Candidates) -> dict[Key, int]:
     """Return what each record was given as."""
     details = found.query.details if found.query else {}
-    marks = dict.fromkeys(map(_key, found.baseline), _BASELINE)
-    for record in found.records:
-        key, mark = _key(record), _CANDIDATE | _DETAIL if record.id in details else _CANDIDATE
-        marks[key] = marks.get(key, 0) | mark
+    marks: dict[Key, int] = {}
+    for records, mark in ((found.baseline, _BASELINE), (found.records, _CANDIDATE)):
+        for record in records:
+            views = record.view_count
+            key = record.id, record.version, views if views < MAX_PART else MAX_PART
+            has_detail = mark == _CANDIDATE and record.id in details
+            marks[key] = marks.get(key, 0) | mark | (_DETAIL if has_detail else 0)
     return marks
 
 
-def _key(record: RecordSummary) -> Key:
-    views = record.view_count
-    return record.id, record.version, views if views < MAX_PART else MAX_PART
-
-
-def _record_columns(keys: list[Key], marks: dict[Key, int]) -> Iterator[Column]:
+def _columns(keys: list[Key], marks: dict[Key, int], query: Query | None) -> Iterator[Column]:
     # numpy reads one long list faster than many tuples.
     ids, versions, views = np.array(list(chain(*keys)), np.int64).reshape(-1, 3).T
     yield np.concatenate([ids[:1], ids[1:] - ids[:-1]])
     yield versions
     yield views << _VIEWS_SHIFT | np.array([marks[key] for key in keys], np.int64)
-
-
-def _part_columns(keys: list[Key], marks: dict[Key, int], query: Query) -> Iterable[Column]:
+    if query is None:
+        return
     relevant = [
         query.relevant.get(key[0], NOT_RELEVANT) if marks[key] & _CANDIDATE else NOT_RELEVANT for key in keys
     ]
     # None becomes NaN.
     parts = np.array(list(chain(*relevant)), np.float64).reshape(-1, len(Relevance._fields))
-    return np.where(np.isnan(parts), _ABSENT, np.rint(parts * PART_SCALE)).astype(np.int64).T
+    yield from np.where(np.isnan(parts), _ABSENT, np.rint(parts * PART_SCALE)).astype(np.int64).T
 
 
 def _read_records(body: bytes, count: int, parts: Iterable[str]) -> Iterator[GivenRecord]:

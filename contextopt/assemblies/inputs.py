@@ -58,6 +58,11 @@ class PromptIn(Input):
         """Whether to rank by the question. Without one, stage 5 works as stage 4."""
         return self.effective_stage == SEARCH_STAGE and bool(self.query.strip())
 
+    @property
+    def is_in_conversation(self) -> bool:
+        """Whether the conversation or earlier blocks of it are named."""
+        return bool(self.conversation or self.in_sight)
+
 
 class AssemblyIn(PromptIn):
     """A request for the context of one prompt. Settings in the request override the space's settings.

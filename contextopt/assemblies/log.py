@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -13,16 +13,14 @@ from django.utils import timezone
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
-from contextopt.assemblies.candidates import ConfiguredSpace
+from contextopt.assemblies.engineinputs import pack_givens
 from contextopt.assemblies.figures import STORED
-from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.ledgercolumns import pack_entries
-from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind, pack_entries
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.placement.choice import Placed
-from contextopt.engine.settings import SCORED_STAGE, ContextConfig
+from contextopt.engine.settings import SCORED_STAGE
 from contextopt.engine.text.tokens import Counter, Measurable
-from contextopt.engine.values import Certificate, PartSizes
+from contextopt.engine.values import Certificate
 from contextopt.engine.warnings import ContextWarning, warnings_json
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
@@ -65,67 +63,56 @@ RETURNING assembly_id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Occasion:
-    """Who asked for a context, with which request, how many tokens the caller's own parts take, and what the
-    engine was given, packed.
-    """
-
-    team_id: int
-    space: ConfiguredSpace
-    config: ContextConfig
-    request: AssemblyIn
-    actor: str
-    sizes: PartSizes
-    is_demo: bool = False
-    created_at: datetime | None = None
-    givens: bytes = b""
-    # Drawn beforehand if the caller had to name the assembly before it was decided.
-    id: int | None = None
-    keeps_question: bool = True
-    is_sent: bool = True
-
-    def request_json(self) -> dict[str, Any]:
-        """Return the request without the caller's system and history; only their sizes may be kept."""
-        left_out = {"system", "history"} | (set() if self.keeps_question else {"query"})
-        asked = self.request.model_dump(mode="json", exclude_unset=True, exclude=left_out)
-        if not self.keeps_question:
-            asked[NO_QUESTION_KEPT] = True
-        return asked | self.sizes.to_json()
-
-
 def draw_ids(number: int) -> list[int]:
     """Reserve ids for assemblies that are logged later. An unused one leaves a gap."""
     statement = "SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)"
     return fetch_column(statement, [number])
 
 
-def log_assembly(result: AssemblyResult, occasion: Occasion) -> int:
-    """Write the narrow row and its payload in one statement; return the id.
+def log_assembly(
+    result: AssemblyResult,
+    *,
+    is_demo: bool = False,
+    created_at: datetime | None = None,
+    drawn_id: int | None = None,
+    keeps_question: bool = True,
+    is_sent: bool = True,
+) -> AssemblyResult:
+    """Write the narrow row and its payload in one statement; return the result with its id.
+
+    The id may be drawn beforehand, if the caller has to name the assembly before it is decided. Without
+    `keeps_question`, it cannot be replayed. Without `is_sent`, it counts neither as a saving nor as a cost.
 
     Raises:
         NotFound: the space was deleted in the meantime.
     """
-    values = {**_assembly_values(result, occasion), **_payload_values(result, occasion)}
+    values = {
+        "id": drawn_id,
+        "created_at": created_at,
+        "is_demo": is_demo,
+        "is_sent": is_sent,
+        **_assembly_values(result),
+        **_payload_values(result, keeps_question=keeps_question),
+    }
     stored = fetch_one(_STORE_SQL, values)
     if stored is None:
-        raise NotFound(f"The space {occasion.space.slug!r} was deleted in the meantime.")
-    assembly_id: int = stored[0]
-    _log_events(assembly_id, result)
-    if is_on() and not occasion.is_demo:
-        record_assembly(attributes=_attributes(assembly_id, result, occasion), ms=result.assembly_ms)
-    return assembly_id
+        raise NotFound(f"The space {result.asked.space.slug!r} was deleted in the meantime.")
+    logged = replace(result, id=stored[0])
+    _log_events(logged)
+    if is_on() and not is_demo:
+        attributes = {names.ASSEMBLY_ID: stored[0], **_attributes(logged)}
+        record_assembly(attributes=attributes, ms=logged.assembly_ms)
+    return logged
 
 
-def _attributes(assembly_id: int, result: AssemblyResult, occasion: Occasion) -> Attributes:
+def _attributes(result: AssemblyResult) -> Attributes:
     """Return the attributes of the assembly's span. Texts and questions are not among them."""
-    stats = result.stats
+    asked, stats = result.asked, result.stats
     saved = stats.tokens_saved
     return {
-        names.TEAM_ID: occasion.team_id,
-        names.SPACE: result.space,
-        names.ASSEMBLY_ID: assembly_id,
-        names.STAGE: result.stage,
+        names.TEAM_ID: asked.team_id,
+        names.SPACE: asked.space.slug,
+        names.STAGE: asked.config.stage,
         names.CONTEXT_TOKENS: stats.tokens_used,
         names.TOKENS_AVAILABLE: stats.tokens_available,
         names.RECORDS_INCLUDED: stats.records_included,
@@ -136,35 +123,26 @@ def _attributes(assembly_id: int, result: AssemblyResult, occasion: Occasion) ->
     }
 
 
-def _assembly_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
-    request = occasion.request
+def _assembly_values(result: AssemblyResult) -> dict[str, Any]:
+    asked, request = result.asked, result.asked.request
     measured = {figure.name: figure.measure(result) for figure in STORED if figure.measure}
     sizes = result.prompt_sizes.figures()
     return {
-        "id": occasion.id,
-        "team_id": occasion.team_id,
-        "space_id": occasion.space.id,
-        "config_id": occasion.space.config_id,
+        "team_id": asked.team_id,
+        "space_id": asked.space.id,
+        "config_id": asked.space.config_id,
         "kind": Kind.SPACE.value,
-        "stage": result.stage,
+        "stage": asked.config.stage,
         "phase": "",
         "model": request.model,
         "conversation": request.conversation,
-        "actor": occasion.actor,
-        "as_of": result.as_of,
-        "created_at": occasion.created_at,
-        "is_demo": occasion.is_demo,
-        "is_sent": occasion.is_sent,
+        "actor": asked.actor,
+        "as_of": asked.as_of,
         # Empty if the request asks for no placement, and unknown outside of a conversation.
         "placement": result.placed.placement if request.placement or request.conversation else "",
-        **(sizes if is_in_conversation(request) else dict.fromkeys(sizes)),
+        **(sizes if request.is_in_conversation else dict.fromkeys(sizes)),
         **measured,
     }
-
-
-def is_in_conversation(request: AssemblyIn) -> bool:
-    """Return whether the request names the conversation or earlier blocks of it."""
-    return bool(request.conversation or request.in_sight)
 
 
 def _prompt_json(placed: Placed) -> dict[str, Any]:
@@ -179,31 +157,36 @@ def _prompt_json(placed: Placed) -> dict[str, Any]:
     }
 
 
-def _payload_values(result: AssemblyResult, occasion: Occasion) -> dict[str, Any]:
-    outcome, space = result.outcome, occasion.space
-    named = {entry.id for entry in result.ledger} | set(outcome.baseline_order)
-    asked = result.placed.conversation.question_tokens
+def _payload_values(result: AssemblyResult, *, keeps_question: bool) -> dict[str, Any]:
+    asked, placed, outcome = result.asked, result.placed, result.outcome
+    named = {entry.id for entry in outcome.ledger} | set(outcome.baseline_order)
+    question_tokens = placed.conversation.question_tokens
     ledger = {
         "candidates": pack_entries(result.entries),
         "order": list(outcome.order),
         "baseline_order": list(outcome.baseline_order),
-        "counts": dict(result.stats.dropped_by_reason),
+        "counts": dict(outcome.stats.dropped_by_reason),
         # Most have no earlier blocks and no warnings, so these keys are left out.
-        **({"question_tokens": asked} if asked else {}),
+        **({"question_tokens": question_tokens} if question_tokens else {}),
         **({} if outcome.fixed_tokens is None else {"fixed_tokens": outcome.fixed_tokens}),
-        **({"carried": [block.id for block in result.placed.kept]} if result.placed.kept else {}),
-        **({"prompt": _prompt_json(result.placed)} if is_in_conversation(occasion.request) else {}),
+        **({"carried": [block.id for block in placed.kept]} if placed.kept else {}),
+        **({"prompt": _prompt_json(placed)} if asked.request.is_in_conversation else {}),
         **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
     }
-    config = {**occasion.config.to_json(), "version": space.config_version, "overrides": result.overrides}
+    config = {**asked.config.to_json(), "version": asked.space.config_version, "overrides": asked.overrides}
+    # Only the sizes of the caller's system and history may be kept.
+    left_out = {"system", "history"} | (set() if keeps_question else {"query"})
+    request = asked.request.model_dump(mode="json", exclude_unset=True, exclude=left_out)
+    if not keeps_question:
+        request[NO_QUESTION_KEPT] = True
     return {
-        "text": result.text,
+        "text": outcome.text,
         "baseline_text": outcome.baseline_text,
         "ledger": _jsonb(ledger),
         "config": _jsonb(config),
-        "request": _jsonb(occasion.request_json()),
+        "request": _jsonb(request | asked.sizes.to_json()),
         "record_ids": id_array(sorted(named)),
-        "givens": occasion.givens,
+        "givens": pack_givens(asked.space.shown, result.found, placed.sight),
     }
 
 
@@ -212,18 +195,18 @@ def _jsonb(value: dict[str, Any]) -> Jsonb:
     return Jsonb(value, dumps=to_json)
 
 
-def _log_events(assembly_id: int, result: AssemblyResult) -> None:
-    stats, allocation = result.stats, result.allocation
-    bound = log.bind(assembly_id=assembly_id, space=result.space, stage=result.stage)
+def _log_events(result: AssemblyResult) -> None:
+    stats, outcome, stage = result.stats, result.outcome, result.asked.config.stage
+    bound = log.bind(assembly_id=result.id, space=result.asked.space.slug, stage=stage)
     bound.info(
         "context_filtering_complete",
         filtered=stats.records_filtered,
         outside_window=stats.outside_window,
         deleted=stats.deleted,
     )
-    scored = stats.records_filtered if result.stage >= SCORED_STAGE else 0
+    scored = stats.records_filtered if stage >= SCORED_STAGE else 0
     bound.info("records_scored_by_relevance", scored=scored)
-    bound.info("token_budget_allocated", **asdict(allocation))
+    bound.info("token_budget_allocated", **asdict(outcome.allocation))
     bound.info(
         "context_truncation_complete",
         included=stats.records_included,
@@ -238,7 +221,7 @@ def _log_events(assembly_id: int, result: AssemblyResult) -> None:
         truncated=stats.truncated,
         warnings=[warning.code for warning in result.warnings],
         assembly_ms=round(result.assembly_ms, 3),
-        sha256=result.certificate.sha256,
+        sha256=outcome.certificate.sha256,
     )
 
 

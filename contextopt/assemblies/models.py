@@ -1,13 +1,13 @@
 """The log: one narrow row for each decision on a prompt's content, with its payload beside it."""
 
-from typing import ClassVar, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self, TypedDict
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
-from contextopt.assemblies.ledgercolumns import EntryJson, unpack_entries
 from contextopt.engine.placement.choice import Split
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE
 from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, read_warnings
@@ -316,6 +316,54 @@ class Assembly(models.Model):
         if self.tokens_before is None or not self.saving_counts:
             return None
         return self.tokens_before - self.tokens_after
+
+
+class EntryJson(TypedDict):
+    """One candidate in the ledger: its score from 0 to 10, the score's parts, and whether it was kept and
+    why.
+    """
+
+    id: int
+    source: str
+    external_id: str
+    score: float
+    parts: dict[str, float]
+    tokens: int
+    pinned: bool
+    kept: bool
+    reason: str
+    duplicate_of: int | None
+
+
+# A ledger is stored as one list per field. In a list of entries, field names would take most of the space.
+ENTRY_FIELDS = ("id", "source", "external_id", "score", "tokens", "pinned", "kept", "reason")
+
+type Columns = dict[str, Any]
+
+
+def pack_entries(entries: Iterable[EntryJson]) -> Columns:
+    """Turn entries into columns. All entries of a ledger have the same score parts."""
+    rows = list(entries)
+    columns: Columns = {name: [row[name] for row in rows] for name in ENTRY_FIELDS}  # type: ignore[literal-required]
+    parts = rows[0]["parts"] if rows else {}
+    # Few ledgers have duplicates, so most omit the column.
+    if any(row["duplicate_of"] for row in rows):
+        columns["duplicate_of"] = [row["duplicate_of"] for row in rows]
+    return {**columns, "parts": {name: [row["parts"][name] for row in rows] for name in parts}}
+
+
+def unpack_entries(columns: Columns) -> list[EntryJson]:
+    """Turn columns back into entries, in their order."""
+    parts: dict[str, list[float]] = columns["parts"]
+    originals = columns.get("duplicate_of", {})
+    return [
+        {
+            **dict(zip(ENTRY_FIELDS, values, strict=True)),  # type: ignore[typeddict-item]
+            "duplicate_of": originals[index] if originals else None,
+            "parts": {name: column[index] for name, column in parts.items()},
+        }
+        for index, values in enumerate(zip(*(columns[name] for name in ENTRY_FIELDS), strict=True))
+    ]
 
 
 class AssemblyPayload(models.Model):

@@ -12,8 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KT
 from django.utils import timezone
 
-from contextopt.assemblies.ledgercolumns import Columns
-from contextopt.assemblies.models import AssemblyPayload, Kind
+from contextopt.assemblies.models import AssemblyPayload, Columns, Kind
 from contextopt.engine.agents.contexts import heading_line
 from contextopt.engine.text.quoting import MARK, mark
 from contextopt.people.audit import SYSTEM, note_event

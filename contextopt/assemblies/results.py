@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from typing import Any
 
-from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS
+from contextopt.assemblies.candidates import Candidates, PreparedRequest
+from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS, EntryJson
 from contextopt.assemblies.placement.state import PromptSizes
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.rendering import record_lines
@@ -16,60 +15,63 @@ from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, warnings_js
 
 @dataclass(frozen=True, slots=True)
 class AssemblyResult:
-    """One decision with its proof. `id` is None for a preview, which is not logged."""
+    """One decision with its proof: what was asked, the candidates, and the context that the engine made of
+    them. `id` is None until it is logged; a preview never is.
+    """
 
-    id: int | None
-    space: str
-    stage: int
-    as_of: datetime
-    config_version: int
-    overrides: dict[str, Any]
-    outcome: Assembled
-    entries: tuple[EntryJson, ...]
-    assembly_ms: float
+    asked: PreparedRequest
+    found: Candidates
     placed: Placed
-    warnings: tuple[ContextWarning, ...] = ()
+    entries: tuple[EntryJson, ...]
+    warnings: tuple[ContextWarning, ...]
+    assembly_ms: float
+    id: int | None = None
+
+    @property
+    def outcome(self) -> Assembled:
+        return self.placed.outcome
 
     @property
     def text(self) -> str:
-        return self.outcome.text
+        return self.placed.outcome.text
 
     @property
     def allocation(self) -> TokenAllocation:
-        return self.outcome.allocation
+        return self.placed.outcome.allocation
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.placed.outcome.certificate
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        return self.placed.outcome.ledger
 
     @property
     def stats(self) -> ContextStats:
-        stats = replace(self.outcome.stats, assembly_ms=self.assembly_ms)
+        stats = replace(self.placed.outcome.stats, assembly_ms=self.assembly_ms)
         return stats if self.saving_counts else replace(stats, tokens_saved=None)
 
     @property
     def saving_counts(self) -> bool:
         """Whether saved tokens count: not if the context is empty or may lack the answer."""
         is_enough = INSUFFICIENT.isdisjoint(warning.code for warning in self.warnings)
-        return is_enough and bool(self.outcome.stats.records_included)
+        return is_enough and bool(self.placed.outcome.stats.records_included)
 
     @property
     def record_lines(self) -> dict[int, str]:
         """The line of each record in the text, by id."""
         return record_lines(self.text, self.outcome.order)
 
-    @property
-    def certificate(self) -> Certificate:
-        return self.outcome.certificate
-
-    @property
-    def ledger(self) -> tuple[LedgerEntry, ...]:
-        return self.outcome.ledger
-
     def baselines(self) -> list[dict[str, Any]]:
         """Return the baselines with what they save. `saved` is None if the saving doesn't count."""
-        known = {LAST_RECORDS: self.stats.stage3_tokens, FIXED_BUDGET: self.outcome.fixed_tokens}
+        outcome, counts = self.placed.outcome, self.saving_counts
+        known = {LAST_RECORDS: outcome.stats.stage3_tokens, FIXED_BUDGET: outcome.fixed_tokens}
         return [
             {
                 "name": name,
                 "tokens": tokens,
-                "saved": tokens - self.stats.tokens_used if self.saving_counts else None,
+                "saved": tokens - outcome.stats.tokens_used if counts else None,
             }
             for name, tokens in known.items()
             if tokens is not None
@@ -98,48 +100,49 @@ class AssemblyResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the response of the API and of `assemble --json`."""
-        stats, entries = asdict(self.stats), self.entries
+        asked, outcome, stats = self.asked, self.placed.outcome, asdict(self.stats)
         counts = stats.pop("dropped_by_reason")
         return {
             "id": self.id,
-            "space": self.space,
-            "stage": self.stage,
-            "as_of": self.as_of,
-            "config_version": self.config_version,
+            "space": asked.space.slug,
+            "stage": asked.config.stage,
+            "as_of": asked.as_of,
+            "config_version": asked.space.config_version,
             "warnings": warnings_json(self.warnings),
-            "overrides": self.overrides,
-            "text": self.text,
-            "allocation": asdict(self.allocation),
+            "overrides": asked.overrides,
+            "text": outcome.text,
+            "allocation": asdict(outcome.allocation),
             "stats": stats,
             "baselines": self.baselines(),
-            "certificate": self.certificate.to_json(),
+            "certificate": outcome.certificate.to_json(),
             "placement": self.placement(),
-            "included": [
-                _without(entry, "kept", "reason", "duplicate_of") for entry in entries if entry["kept"]
-            ],
-            "dropped": [_without(entry, "kept") for entry in entries if not entry["kept"]],
-            "counts": {**counts, "outside_window": self.stats.outside_window, "deleted": self.stats.deleted},
+            "included": [_without(entry, *OUTCOME) for entry in self.entries if entry["kept"]],
+            "dropped": [_without(entry, "kept") for entry in self.entries if not entry["kept"]],
+            "counts": {**counts, "outside_window": stats["outside_window"], "deleted": stats["deleted"]},
         }
 
 
-def entries_json(ledger: Iterable[LedgerEntry]) -> tuple[EntryJson, ...]:
-    return tuple(map(_entry_json, ledger))
-
-
-def _entry_json(entry: LedgerEntry) -> EntryJson:
-    return {
-        "id": entry.id,
-        "source": entry.source,
-        "external_id": entry.external_id,
-        "score": round(entry.score, 6),
-        "parts": {name: round(value, 6) for name, value in entry.parts.items()},
-        "tokens": entry.tokens,
-        "pinned": entry.pinned,
-        "kept": entry.kept,
-        "reason": entry.reason,
-        "duplicate_of": entry.duplicate_of,
-    }
+# The fields of an entry that say what became of the record.
+OUTCOME = ("kept", "reason", "duplicate_of")
 
 
 def _without(entry: EntryJson, *names: str) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in names}
+
+
+def entries_json(ledger: Iterable[LedgerEntry]) -> tuple[EntryJson, ...]:
+    return tuple([
+        {
+            "id": entry.id,
+            "source": entry.source,
+            "external_id": entry.external_id,
+            "score": round(entry.score, 6),
+            "parts": {name: round(value, 6) for name, value in entry.parts.items()},
+            "tokens": entry.tokens,
+            "pinned": entry.pinned,
+            "kept": entry.kept,
+            "reason": entry.reason,
+            "duplicate_of": entry.duplicate_of,
+        }
+        for entry in ledger
+    ])  # fmt: skip

@@ -4,16 +4,21 @@ The work is bounded whatever the size of the space: search returns only the best
 neighbours, and texts are read only for records that could enter the context.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
-from django.db import connection
 from django.db.models import Count
 
-from contextopt.assemblies.candidates import Candidates, load_candidates, most_that_fit, read_summary
+from contextopt.assemblies.candidates import (
+    Candidates,
+    PreparedRequest,
+    load_candidates,
+    most_that_fit,
+    read_summary,
+)
 from contextopt.assemblies.matches import about_subject, look_up_dated, read_threads, without_authors
 from contextopt.assemblies.shortage import (
     QUESTION_NOT_EMBEDDED,
@@ -38,7 +43,6 @@ from contextopt.engine.relevance import (
 from contextopt.engine.rendering import EXCERPT_CHARS, MESSAGE
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.lexical import terms
-from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import DateRange, FilterCounts, RecordSummary
 from contextopt.engine.warnings import ContextWarning
 from contextopt.limits import DATE_MIN
@@ -47,7 +51,7 @@ from contextopt.search.hybrid import Leads, PreparedQuery, Target, rate
 from contextopt.search.models import EmbeddingTodo
 from contextopt.search.registry import SearchFilters
 from contextopt.spaces.records import SEARCHABLE
-from contextopt.sql import id_array, one_snapshot
+from contextopt.sql import fetch_all, id_array, one_snapshot
 
 # Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
 # dialogues, asking for twice as many found nothing more. The minimum also applies to recency and frequency.
@@ -80,208 +84,47 @@ NOTES_READ = 100_000
 
 
 @one_snapshot()
-def load_for_question(
-    space_id: int,
-    asked: PreparedQuery,
-    mentions: Mentions,
-    *,
-    config: ContextConfig,
-    now: datetime,
-    tokenizer: Tokenizer,
-    reach: int,
-) -> Candidates:
+def load_for_question(asked: PreparedRequest, question: PreparedQuery, *, reach: int) -> Candidates:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best.
 
     `reach` multiplies the number read. A larger one helps if most records repeat each other, or if a large
     budget also has room for records that are merely recent. The question comes prepared, so that no snapshot
     is held while an endpoint embeds it.
     """
-    base = load_candidates(space_id, config=config, now=now, tokenizer=tokenizer, limit=DEPTH_MIN * reach)
-    fitting = _about_how_many_fit(base.records, config)
+    config, now = asked.config, asked.as_of
+    base = load_candidates(asked, limit=DEPTH_MIN * reach)
+    # About how many records fit, judging by the sizes of the recent and frequent ones.
+    fitting = most_that_fit(config, DETAIL_TOKENS)
+    if base.records:
+        mean_tokens = sum(record.tokens for record in base.records) / len(base.records)
+        fitting = min(fitting, int(config.context_share(config.stage) / mean_tokens) + 1)
     depth = min(max(DEPTH_MIN, min(fitting, DEPTH_MAX)) * reach, LOOK_UP_MAX)
-    look_up = _LookUp(space_id, asked, mentions, config, now, tokenizer, base.counts, depth)
-    rated, best_match = look_up.rate_leads({record.id for record in base.records})
+    window = DateRange.ending_at(now, config.effective_window_days)
+    mentions = Mentions.of(question.text, now, ZoneInfo(asked.space.time_zone))
+    look_up = _LookUp(asked, question, mentions, window, base.counts, depth)
+    rated, match, least = look_up.rate_leads({record.id for record in base.records})
     known, matches, relevant = look_up.rate_all(rated)
     ranked = rank_by_query(known.summaries.values(), relevant, now, config)
     most = read_at_most(ranked, config) * reach
     details = _load_details([scored.record for scored in ranked[:most]])
-    best = tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED])
-    encoder = asked.vector.model if asked.vector else ""
+    encoder = question.vector.model if question.vector else ""
+    words, numbers = frozenset(terms(question.text)), numbers_in(question.text)
+    warnings = list(_embedding_warnings(asked.space.id, question, matches))
+    if match < least:
+        outside_window = base.counts.outside_window
+        warnings.append(nothing_relevant(match, least, outside_window, config.effective_window_days))
     return replace(
         base,
-        records=best,
-        query=Query(
-            frozenset(terms(asked.text)),
-            relevant,
-            details,
-            best_match.is_enough,
-            numbers_in(asked.text),
-            usual_similarity(encoder),
-        ),
+        records=tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED]),
+        query=Query(words, relevant, details, match >= least, numbers, usual_similarity(encoder)),
         encoder=encoder,
-        warnings=tuple(
-            _warnings(space_id, asked, matches, best_match, base.counts, config.effective_window_days)
-        ),
+        warnings=tuple(warnings),
         reach=reach,
         is_all=len(ranked) >= base.counts.filtered and len(ranked) <= most,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _LookUp:
-    """A question to a space. The rankings by words and by meaning return at most `depth` records each."""
-
-    space_id: int
-    asked: PreparedQuery
-    mentions: Mentions
-    config: ContextConfig
-    now: datetime
-    tokenizer: Tokenizer
-    counts: FilterCounts
-    depth: int
-
-    @property
-    def window(self) -> DateRange:
-        return DateRange.ending_at(self.now, self.config.effective_window_days)
-
-    @property
-    def filters(self) -> SearchFilters:
-        """The window as a filter. If nothing is outside it, there is none, which is faster."""
-        if not self.counts.outside_window:
-            return SearchFilters()
-        start = None if self.window.start is None else max(self.window.start, DATE_MIN)
-        return SearchFilters(date_from=start, date_to=self.window.end)
-
-    def rate_leads(self, further: Set[int]) -> "tuple[_Rated, _BestMatch]":
-        """Find and rate the leads, and `further` records with them.
-
-        If authors count, look up again without their names. If there are topics, look up the subject too.
-        """
-        config, counts = self.config, self.counts
-        target = Target(SEARCHABLE, self.space_id, self.filters)
-        dates = self.mentions if config.date_weight else None
-        leads = look_up_dated(target, self.asked, dates, self.depth, counts)
-        best_cosine = leads.best_cosine
-        known = self.load(leads.ids | further)
-        if config.who_weight:
-            leads = without_authors(leads, known.people, self.depth, counts)
-            known |= self.load(leads.ids - known.summaries.keys())
-        rated = _Rated.of(leads, known, config)
-        best_match = _BestMatch.of(leads, best_cosine, rated.topics)
-        if rated.topics:
-            people = known.people if config.who_weight else {}
-            leads = about_subject(leads, people, max(TOPIC_DEPTH, self.depth), counts)
-            known |= self.load(leads.ids - known.summaries.keys())
-            rated = _Rated.of(leads, known, config)
-        return rated, best_match
-
-    def rate_all(self, rated: "_Rated") -> "tuple[_Known, dict[int, Match], dict[int, Relevance]]":
-        """Add the leads' neighbours. Return the candidates with their matches and relevances."""
-        lenders = self._lenders(rated)
-        threads = read_threads(self.space_id, lenders)
-        beside = {record_id for thread in threads for record_id in thread}
-        # Most neighbours of a lead may be outside the window, so apply the window before rating.
-        known = rated.known | self.load(beside - rated.known.summaries.keys())
-        without_rankings = replace(rated.anywhere, lexical={}, cosines={})
-        further = rate(without_rankings, known.summaries.keys() - rated.matches.keys())
-        matches = rated.matches | known.live(further)
-        relevant = rate_neighbours(relevances(matches), threads, self.config, known.sizes)
-        relevant = rated.topics.add(relevant, known.places)
-        return known, matches, add_mentions(relevant, self.mentions, known.dates, known.people)
-
-    def _lenders(self, rated: "_Rated") -> list[int]:
-        """Return the records whose neighbours become candidates: the best by their own match and topic."""
-        if not self.config.neighbour_share:
-            return []
-        own, places = rated.own, rated.known.places
-        parts = rated.topics.parts({row: place for row, place in places.items() if row in own})
-        weight = TOPIC_WEIGHT * float(self.config.neighbour_share)
-        worth = {row: value + weight * parts.get(row, 0.0) for row, value in own.items()}
-        best = sorted((row for row, value in worth.items() if value > 0), key=lambda row: (-worth[row], -row))
-        return best[: int(LENDING * self.depth)]
-
-    def load(self, ids: Iterable[int]) -> "_Known":
-        """Read those of the records that are live, and in the window or pinned.
-
-        PostgreSQL knows the length of notes in bytes without reading them, so tokens are estimated from it.
-        """
-        wanted = sorted(ids)
-        known = _Known({}, {}, {}, {})
-        if not wanted:
-            return known
-        with connection.cursor() as cursor:
-            cursor.execute(
-                f"""
-                SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
-                       external_id, version, octet_length(notes) / {BYTES_PER_TOKEN},
-                       CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author',
-                       CASE WHEN thread <> '' THEN thread END, position
-                  FROM {SEARCHABLE.rows_sql("wanted")}
-                 WHERE space_id = %(space)s AND deleted_at IS NULL
-                   AND (pinned OR date BETWEEN %(start)s AND %(end)s)
-                """,
-                {
-                    "wanted": id_array(wanted),
-                    "space": self.space_id,
-                    "start": max(self.window.start or DATE_MIN, DATE_MIN),
-                    "end": self.window.end,
-                },
-            )
-            for *row, notes_tokens, title, author, thread, position in cursor.fetchall():
-                record = known.summaries[row[0]] = read_summary(row, self.tokenizer)
-                known.sizes[record.id] = notes_tokens
-                known.people[record.id] = tuple(filter(None, (title, author)))
-                if thread is not None and position is not None:
-                    known.places[record.id] = Place(thread, position, record.date, notes_tokens)
-        return known
-
-
-class _BestMatch(NamedTuple):
-    """How well the leads match the question by words and meaning, and the least match that is enough."""
-
-    value: float
-    least: float
-
-    @classmethod
-    def of(cls, leads: Leads, best_cosine: float | None, topics: Topics) -> "_BestMatch":
-        least = least_match(leads.query.vector.model if leads.query.vector else "")
-        if least is None or best_cosine is None:
-            return cls(0.0, 0.0)
-        value = best_cosine + PER_HELD * leads.held_share + PER_KNOWN * leads.terms.known_share
-        return cls(value, least * LEAST_IN_TOPIC if topics else least)
-
-    @property
-    def is_enough(self) -> bool:
-        return self.value >= self.least
-
-
-def _warnings(
-    space_id: int,
-    asked: PreparedQuery,
-    matches: Mapping[int, Match],
-    best_match: _BestMatch,
-    counts: FilterCounts,
-    window_days: int | None,
-) -> Iterator[ContextWarning]:
-    without = sum(match.similarity is None for match in matches.values())
-    if asked.degraded:
-        yield QUESTION_NOT_EMBEDDED
-    elif without > len(matches) * MANY_WITHOUT and (waiting := _count_waiting(space_id)):
-        yield records_not_embedded(waiting)
-    if not best_match.is_enough:
-        yield nothing_relevant(best_match.value, best_match.least, counts.outside_window, window_days)
-
-
-def _count_waiting(space_id: int) -> int:
-    """Return how many of the space's records wait to be embedded, counted as far as the warning tells."""
-    # A record that was written twice has two lines.
-    lines = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
-    counted = lines[: WAITING_COUNTED + 1].aggregate(rows=Count("row_id", distinct=True))
-    return int(counted["rows"])
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """The candidates by id: their summaries, the estimated tokens of their notes, the names of their authors,
     and their places in threads if they have a position there.
     """
@@ -290,22 +133,6 @@ class _Known:
     sizes: dict[int, int]
     people: dict[int, tuple[str, ...]]
     places: dict[int, Place]
-
-    def __or__(self, other: "_Known") -> "_Known":
-        return _Known(
-            self.summaries | other.summaries,
-            self.sizes | other.sizes,
-            self.people | other.people,
-            self.places | other.places,
-        )
-
-    def live(self, matches: Mapping[int, Match]) -> dict[int, Match]:
-        """Return the matches that are candidates."""
-        return {row: match for row, match in matches.items() if row in self.summaries}
-
-    @property
-    def dates(self) -> dict[int, datetime]:
-        return {record_id: record.date for record_id, record in self.summaries.items()}
 
 
 class _Rated(NamedTuple):
@@ -325,19 +152,128 @@ class _Rated(NamedTuple):
         # A pinned record is a candidate regardless of date.
         anywhere = replace(leads, target=replace(leads.target, filters=SearchFilters()))
         # One deleted in the meantime is no candidate.
-        matches = known.live(rate(anywhere, known.summaries))
+        rated = rate(anywhere, known.summaries).items()
+        matches = {row: match for row, match in rated if row in known.summaries}
         own = own_relevances(relevances(matches), config)
         led = {row: own[row] for row in leads.ids & own.keys()} if config.neighbour_share else {}
         return cls(known, anywhere, matches, own, Topics(led, known.places))
 
 
-def _about_how_many_fit(records: Sequence[RecordSummary], config: ContextConfig) -> int:
-    """Return about how many records fit the budget, judging by the sizes of the given ones."""
-    most = most_that_fit(config, DETAIL_TOKENS)
-    if not records:
-        return most
-    mean_tokens = sum(record.tokens for record in records) / len(records)
-    return min(most, int(config.context_share(config.stage) / mean_tokens) + 1)
+@dataclass(frozen=True, slots=True)
+class _LookUp:
+    """A question to a space. The rankings by words and by meaning return at most `depth` records each."""
+
+    asked: PreparedRequest
+    question: PreparedQuery
+    mentions: Mentions
+    window: DateRange
+    counts: FilterCounts
+    depth: int
+
+    def rate_leads(self, further: Set[int]) -> tuple[_Rated, float, float]:
+        """Find and rate the leads, and `further` records with them. Return them with their best match, and
+        the least match that is enough.
+
+        If authors count, look up again without their names. If there are topics, look up the subject too.
+        """
+        config, counts = self.asked.config, self.counts
+        # If nothing is outside the window, there is no filter, which is faster.
+        filters = SearchFilters()
+        if counts.outside_window:
+            start = None if self.window.start is None else max(self.window.start, DATE_MIN)
+            filters = SearchFilters(date_from=start, date_to=self.window.end)
+        target = Target(SEARCHABLE, self.asked.space.id, filters)
+        dates = self.mentions if config.date_weight else None
+        leads = look_up_dated(target, self.question, dates, self.depth, counts)
+        best_cosine = leads.best_cosine
+        known = self._load(leads.ids | further, _Known({}, {}, {}, {}))
+        if config.who_weight:
+            leads = without_authors(leads, known.people, self.depth, counts)
+            known = self._load(leads.ids, known)
+        rated = _Rated.of(leads, known, config)
+        match = least = 0.0
+        enough = least_match(leads.query.vector.model if leads.query.vector else "")
+        if enough is not None and best_cosine is not None:
+            match = best_cosine + PER_HELD * leads.held_share + PER_KNOWN * leads.terms.known_share
+            least = enough * LEAST_IN_TOPIC if rated.topics else enough
+        if rated.topics:
+            people = known.people if config.who_weight else {}
+            leads = about_subject(leads, people, max(TOPIC_DEPTH, self.depth), counts)
+            rated = _Rated.of(leads, self._load(leads.ids, known), config)
+        return rated, match, least
+
+    def rate_all(self, rated: _Rated) -> tuple[_Known, dict[int, Match], dict[int, Relevance]]:
+        """Add the leads' neighbours. Return the candidates with their matches and relevances."""
+        threads = read_threads(self.asked.space.id, self._lenders(rated))
+        # Most neighbours of a lead may be outside the window, so apply the window before rating.
+        known = self._load({record_id for thread in threads for record_id in thread}, rated.known)
+        without_rankings = replace(rated.anywhere, lexical={}, cosines={})
+        further = rate(without_rankings, known.summaries.keys() - rated.matches.keys())
+        matches = rated.matches | {row: match for row, match in further.items() if row in known.summaries}
+        relevant = rate_neighbours(relevances(matches), threads, self.asked.config, known.sizes)
+        relevant = rated.topics.add(relevant, known.places)
+        dates = {record_id: record.date for record_id, record in known.summaries.items()}
+        return known, matches, add_mentions(relevant, self.mentions, dates, known.people)
+
+    def _lenders(self, rated: _Rated) -> list[int]:
+        """Return the records whose neighbours become candidates: the best by their own match and topic."""
+        share, own, places = self.asked.config.neighbour_share, rated.own, rated.known.places
+        if not share:
+            return []
+        parts = rated.topics.parts({row: place for row, place in places.items() if row in own})
+        weight = TOPIC_WEIGHT * float(share)
+        worth = {row: value + weight * parts.get(row, 0.0) for row, value in own.items()}
+        best = sorted((row for row, value in worth.items() if value > 0), key=lambda row: (-worth[row], -row))
+        return best[: int(LENDING * self.depth)]
+
+    def _load(self, ids: Set[int], known: _Known) -> _Known:
+        """Return what is known with those of the records that are live, and in the window or pinned.
+
+        PostgreSQL knows the length of notes in bytes without reading them, so tokens are estimated from it.
+        """
+        wanted = sorted(ids - known.summaries.keys())
+        if not wanted:
+            return known
+        rows = fetch_all(
+            f"""
+            SELECT id, date, view_count, summary, summary_tokens, summary_encoding, pinned, source,
+                   external_id, version, octet_length(notes) / {BYTES_PER_TOKEN},
+                   CASE WHEN type = '{MESSAGE}' THEN title END, metadata->>'author',
+                   CASE WHEN thread <> '' THEN thread END, position
+              FROM {SEARCHABLE.rows_sql("wanted")}
+             WHERE space_id = %(space)s AND deleted_at IS NULL
+               AND (pinned OR date BETWEEN %(start)s AND %(end)s)
+            """,
+            {
+                "wanted": id_array(wanted),
+                "space": self.asked.space.id,
+                "start": max(self.window.start or DATE_MIN, DATE_MIN),
+                "end": self.window.end,
+            },
+        )
+        known = _Known(known.summaries.copy(), known.sizes.copy(), known.people.copy(), known.places.copy())
+        for *row, notes_tokens, title, author, thread, position in rows:
+            record = known.summaries[row[0]] = read_summary(row, self.asked.tokenizer)
+            known.sizes[record.id] = notes_tokens
+            known.people[record.id] = tuple(filter(None, (title, author)))
+            if thread is not None and position is not None:
+                known.places[record.id] = Place(thread, position, record.date, notes_tokens)
+        return known
+
+
+def _embedding_warnings(
+    space_id: int, question: PreparedQuery, matches: Mapping[int, Match]
+) -> Iterator[ContextWarning]:
+    """Warn if the question or many of the records could only be matched by words."""
+    without = sum(match.similarity is None for match in matches.values())
+    if question.degraded:
+        yield QUESTION_NOT_EMBEDDED
+    elif without > len(matches) * MANY_WITHOUT:
+        # A record that was written twice has two lines. Count only as far as the warning tells.
+        lines = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
+        counted = lines[: WAITING_COUNTED + 1].aggregate(rows=Count("row_id", distinct=True))
+        if counted["rows"]:
+            yield records_not_embedded(counted["rows"])
 
 
 def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:
@@ -359,17 +295,16 @@ def _load_details(records: Sequence[RecordSummary]) -> dict[int, RecordDetail]:
     if not records:
         return {}
     versions = {record.id: record.version for record in records}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT id, version, title, type, tags, left(notes, %s), thread, position
-              FROM contextopt_record
-             WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
-            """,
-            [NOTES_READ, id_array(versions)],
-        )
-        return {
-            row_id: RecordDetail(title, type, tuple(tags), notes, thread, position)
-            for row_id, version, title, type, tags, notes, thread, position in cursor.fetchall()
-            if version == versions[row_id]
-        }
+    rows = fetch_all(
+        """
+        SELECT id, version, title, type, tags, left(notes, %s), thread, position
+          FROM contextopt_record
+         WHERE id = ANY(%s::bigint[]) AND deleted_at IS NULL
+        """,
+        [NOTES_READ, id_array(versions)],
+    )
+    return {
+        row_id: RecordDetail(title, type, tuple(tags), notes, thread, position)
+        for row_id, version, title, type, tags, notes, thread, position in rows
+        if version == versions[row_id]
+    }

@@ -1,10 +1,10 @@
 """Warnings that a context may lack the answer: it is empty or not relevant, or vectors were missing."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from contextopt.assemblies.candidates import PreparedRequest
 from contextopt.assemblies.placement.modelcatalog import model_window
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.budget import OVER_BUDGET
@@ -17,8 +17,7 @@ from contextopt.engine.settings import (
     SETTINGS,
     ContextConfig,
 )
-from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.values import Assembled, DateRange, SpaceContext
+from contextopt.engine.values import Assembled, DateRange, TokenAllocation
 from contextopt.engine.warnings import (
     BUDGET_TOO_SMALL,
     EMPTY_WINDOW,
@@ -77,167 +76,149 @@ def records_not_embedded(waiting: int) -> ContextWarning:
     return ContextWarning(NOT_EMBEDDED, message)
 
 
-@dataclass(frozen=True, slots=True)
-class Emptiness:
-    """Explains why an assembly holds no record, or only pinned ones although another one suits
-    the question better.
-
-    `window_share` is the share of the window of `model` that the request limits the context to.
+def shortage_warnings(asked: PreparedRequest, outcome: Assembled) -> Iterator[ContextWarning]:
+    """Yield the reason why the context holds no record, or only pinned ones although another one suits the
+    question better. Yield nothing if the space has no records, or the stage takes none.
     """
+    stage, stats = asked.config.stage, outcome.stats
+    if stage == SEARCH_STAGE and asked.request.asks and stats.records_included:
+        yield from _crowded_out(asked, outcome)
+    if stage == HEADER_STAGE or stats.records_included:
+        return
+    if LOW_RELEVANCE in stats.dropped_by_reason:
+        # The caller warned that nothing is relevant.
+        return
+    if stats.records_filtered:
+        yield _budget_too_small(asked, outcome)
+    elif stats.outside_window:
+        yield _empty_window(asked, outcome)
 
-    space_id: int
-    space: SpaceContext
-    config: ContextConfig
-    as_of: datetime
-    tokenizer: Tokenizer
-    outcome: Assembled
-    model: str = ""
-    window_share: Decimal | None = None
 
-    def warnings(self) -> Iterator[ContextWarning]:
-        """Yield the reason why the context holds no record, or only pinned ones. Yield nothing if the space
-        has none, or the stage takes none.
+def _crowded_out(asked: PreparedRequest, outcome: Assembled) -> Iterator[ContextWarning]:
+    """Warn if pinned records leave no room for one that suits the question better."""
+    kept = [entry for entry in outcome.ledger if entry.kept]
+    best = max(
+        (entry for entry in outcome.ledger if entry.reason == OVER_BUDGET),
+        key=lambda entry: entry.score,
+        default=None,
+    )
+    if best is None or not all(entry.pinned and entry.score < best.score for entry in kept):
+        return
+    context = outcome.allocation.context
+    message = (
+        f"The pinned records leave no room for others in the context budget of {context:,} tokens. "
+        f"A record that suits the question better needs {plural(best.tokens, 'token')}."
+        f"{_cause(asked, outcome)}"
+    )
+    needed = max(context, outcome.stats.tokens_used) + best.tokens
+    yield ContextWarning(BUDGET_TOO_SMALL, message, _larger_budget(asked, outcome, needed))
+
+
+def _empty_window(asked: PreparedRequest, outcome: Assembled) -> ContextWarning:
+    days, as_of = asked.effective_config.effective_window_days, asked.as_of
+    before, after = _nearest_dates(asked.space.id, DateRange.ending_at(as_of, days))
+    count = outcome.stats.outside_window
+    all_records = "The only record is" if count == 1 else f"All {count:,} records are"
+    if before is None:
+        since = "" if after is None else f"; the first is from {day(after)}"
+        return ContextWarning(EMPTY_WINDOW, f"{all_records} dated after {day(as_of)}{since}.")
+    assert days is not None, "without a window, no record is too old"
+    window = f"the window of {plural(days, 'day')}"
+    if after is None:
+        newest = "it" if count == 1 else "the newest"
+        message = f"{all_records} older than {window}; {newest} is from {day(before)}."
+    else:
+        older = f"the newest older one is from {day(before)}"
+        message = f"None of the {count:,} records is in {window}; {older}."
+    return ContextWarning(EMPTY_WINDOW, message, _wider_window(asked, before))
+
+
+def _nearest_dates(space_id: int, window: DateRange) -> tuple[datetime | None, datetime | None]:
+    """Return the date of the newest record before the window, and of the first one after it."""
+    [(before, after)] = fetch_all(
         """
-        stats = self.outcome.stats
-        if self.config.stage == SEARCH_STAGE and stats.records_included:
-            yield from self._crowded_out()
-        if self.config.stage == HEADER_STAGE or stats.records_included:
-            return
-        if LOW_RELEVANCE in stats.dropped_by_reason:
-            # The caller warned that nothing is relevant.
-            return
-        if stats.records_filtered:
-            yield self._budget_too_small()
-        elif stats.outside_window:
-            yield self._empty_window()
+        SELECT (SELECT max(date) FROM contextopt_record
+                 WHERE space_id = %(space)s AND deleted_at IS NULL AND date < %(start)s),
+               (SELECT min(date) FROM contextopt_record
+                 WHERE space_id = %(space)s AND deleted_at IS NULL AND date > %(end)s)
+        """,
+        {"space": space_id, "start": window.start or DATE_MIN, "end": window.end},
+    )
+    return before, after
 
-    def _crowded_out(self) -> Iterator[ContextWarning]:
-        """Warn if pinned records leave no room for one that suits the question better."""
-        kept = [entry for entry in self.outcome.ledger if entry.kept]
-        best = max(
-            (entry for entry in self.outcome.ledger if entry.reason == OVER_BUDGET),
-            key=lambda entry: entry.score,
-            default=None,
-        )
-        if best is None or not all(entry.pinned and entry.score < best.score for entry in kept):
-            return
-        context = self.outcome.allocation.context
-        message = (
-            f"The pinned records leave no room for others in the context budget of {context:,} tokens. "
-            f"A record that suits the question better needs {plural(best.tokens, 'token')}.{self._cause()}"
-        )
-        needed = max(context, self.outcome.stats.tokens_used) + best.tokens
-        yield ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(needed))
 
-    def _empty_window(self) -> ContextWarning:
-        before, after = self._nearest_dates()
-        count = self.outcome.stats.outside_window
-        all_records = "The only record is" if count == 1 else f"All {count:,} records are"
-        if before is None:
-            since = "" if after is None else f"; the first is from {day(after)}"
-            return ContextWarning(EMPTY_WINDOW, f"{all_records} dated after {day(self.as_of)}{since}.")
-        days = self.config.effective_window_days
-        assert days is not None, "without a window, no record is too old"
-        window = f"the window of {plural(days, 'day')}"
-        if after is None:
-            newest = "it" if count == 1 else "the newest"
-            message = f"{all_records} older than {window}; {newest} is from {day(before)}."
-        else:
-            older = f"the newest older one is from {day(before)}"
-            message = f"None of the {count:,} records is in {window}; {older}."
-        return ContextWarning(EMPTY_WINDOW, message, self._wider_window(before))
+def _wider_window(asked: PreparedRequest, newest: datetime) -> Remedy:
+    """Return the smallest window that holds the newest older record."""
+    if asked.effective_config.stage == SEARCH_STAGE:
+        return ALL_RECORDS
+    for days, label in (SETTINGS["window_days"].choices or {}).items():
+        if days is not None and newest in DateRange.ending_at(asked.as_of, days):
+            return Remedy("window_days", days, f"Widen the window to {label}")
+    return Remedy("window_days", "all", "Include all records")
 
-    def _wider_window(self, newest: datetime) -> Remedy:
-        """Return the smallest window that holds the newest older record."""
-        if self.config.stage == SEARCH_STAGE:
-            return ALL_RECORDS
-        for days, label in (SETTINGS["window_days"].choices or {}).items():
-            if days is not None and newest in DateRange.ending_at(self.as_of, days):
-                return Remedy("window_days", days, f"Widen the window to {label}")
-        return Remedy("window_days", "all", "Include all records")
 
-    def _budget_too_small(self) -> ContextWarning:
-        allocation, stats = self.outcome.allocation, self.outcome.stats
-        best = self.outcome.ledger[0].tokens
-        own = self.tokenizer.count(header(self.space, self.outcome.day) + "\n")
-        count = stats.records_filtered
-        records = "the only record" if count == 1 else f"any of the {count:,} records"
-        message = (
-            f"The context budget of {allocation.context:,} tokens is too small for {records}: the best "
-            f"one needs {best:,} tokens, plus {own:,} for the space's name and description.{self._cause()}"
-        )
-        return ContextWarning(BUDGET_TOO_SMALL, message, self._larger_budget(own + best))
+def _budget_too_small(asked: PreparedRequest, outcome: Assembled) -> ContextWarning:
+    count, best = outcome.stats.records_filtered, outcome.ledger[0].tokens
+    own = asked.tokenizer.count(header(asked.space.shown, outcome.day) + "\n")
+    records = "the only record" if count == 1 else f"any of the {count:,} records"
+    message = (
+        f"The context budget of {outcome.allocation.context:,} tokens is too small for {records}: the best "
+        f"one needs {best:,} tokens, plus {own:,} for the space's name and description."
+        f"{_cause(asked, outcome)}"
+    )
+    return ContextWarning(BUDGET_TOO_SMALL, message, _larger_budget(asked, outcome, own + best))
 
-    def _cause(self) -> str:
-        """Say which parts of the prompt took tokens from the context's share; an empty text if none did."""
-        share, context = self.config.context_share(self.config.stage), self.outcome.allocation.context
-        if context >= share:
-            return ""
-        taken = [
-            f"the {part} is {plural(over, 'token')} over its share of {own:,}"
-            for part, own, over in self._excesses()
-            if over
-        ]
-        reason = " and ".join(taken) or f"the total is limited to {self.outcome.allocation.total:,}"
-        return f" {context:,} of its {share:,} tokens are left, because {reason}."
 
-    def _excesses(self) -> tuple[tuple[str, int, int], tuple[str, int, int]]:
-        """Return the share of system and history, and by how many tokens each exceeds it."""
-        config, allocation = self.config, self.outcome.allocation
-        return (
-            ("system text", config.system_tokens, max(0, allocation.system - config.system_tokens)),
-            ("history", config.history_tokens, max(0, allocation.history - config.history_tokens)),
-        )
+def _excesses(config: ContextConfig, allocation: TokenAllocation) -> tuple[int, int]:
+    """Return by how many tokens the system text and the history exceed their shares."""
+    system, history = allocation.system - config.system_tokens, allocation.history - config.history_tokens
+    return max(0, system), max(0, history)
 
-    def _larger_budget(self, needed: int) -> Remedy | None:
-        """Return the setting to raise: the context's share, or the total if other parts used it up."""
-        config, stage, allocation = self.config, self.config.stage, self.outcome.allocation
-        excess = sum(over for _, _, over in self._excesses())
-        if needed <= config.context_share(stage):
-            # Without room for the context, the other parts may even exceed the total.
-            shares = config.system_tokens + config.history_tokens + config.response_tokens
-            room = allocation.context or allocation.total - shares - excess
-            total = allocation.total + _rounded_up(needed - room)
-            return Remedy("total_tokens", total, f"Raise the total to {total:,} tokens")
-        name = "stage3_context_tokens" if stage == LAST_RECORDS_STAGE else "context_tokens"
-        # Without a fixed total, the excess is taken from the raised share too.
-        tokens = _rounded_up(needed + (excess if config.total_tokens is None else 0))
-        if self._is_limited_by_window():
-            return self._larger_share(tokens)
-        if tokens > MAX_PART_TOKENS:
-            return None
-        return Remedy(name, tokens, f"Raise the context budget to {tokens:,} tokens")
 
-    def _is_limited_by_window(self) -> bool:
-        if self.window_share is None:
-            return False
-        return self.config.context_share(self.config.stage) == int(
-            model_window(self.model) * self.window_share
-        )
+def _cause(asked: PreparedRequest, outcome: Assembled) -> str:
+    """Say which parts of the prompt took tokens from the context's share; an empty text if none did."""
+    config, allocation = asked.config, outcome.allocation
+    share = config.context_share(config.stage)
+    if allocation.context >= share:
+        return ""
+    shares = (("system text", config.system_tokens), ("history", config.history_tokens))
+    taken = [
+        f"the {part} is {plural(over, 'token')} over its share of {own:,}"
+        for (part, own), over in zip(shares, _excesses(config, allocation), strict=True)
+        if over
+    ]
+    reason = " and ".join(taken) or f"the total is limited to {allocation.total:,}"
+    return f" {allocation.context:,} of its {share:,} tokens are left, because {reason}."
 
-    def _larger_share(self, tokens: int) -> Remedy | None:
-        """Return the share of the model's window that has room for this many tokens, if it has."""
-        steps = -(-tokens * SHARE_STEPS // model_window(self.model))
-        if steps > SHARE_STEPS:
-            return None
-        share = Decimal(steps) / SHARE_STEPS
-        return Remedy(
-            "window_share", str(share), f"Raise the share of the model's window to {share * 100:.1f} %"
-        )
 
-    def _nearest_dates(self) -> tuple[datetime | None, datetime | None]:
-        """Return the date of the newest record before the window, and of the first one after it."""
-        window = DateRange.ending_at(self.as_of, self.config.effective_window_days)
-        [(before, after)] = fetch_all(
-            """
-            SELECT (SELECT max(date) FROM contextopt_record
-                     WHERE space_id = %(space)s AND deleted_at IS NULL AND date < %(start)s),
-                   (SELECT min(date) FROM contextopt_record
-                     WHERE space_id = %(space)s AND deleted_at IS NULL AND date > %(end)s)
-            """,
-            {"space": self.space_id, "start": window.start or DATE_MIN, "end": window.end},
-        )
-        return before, after
+def _larger_budget(asked: PreparedRequest, outcome: Assembled, needed: int) -> Remedy | None:
+    """Return the setting to raise: the context's share, or the total if other parts used it up."""
+    config, allocation = asked.config, outcome.allocation
+    share, excess = config.context_share(config.stage), sum(_excesses(config, allocation))
+    if needed <= share:
+        # Without room for the context, the other parts may even exceed the total.
+        shares = config.system_tokens + config.history_tokens + config.response_tokens
+        room = allocation.context or allocation.total - shares - excess
+        total = allocation.total + _rounded_up(needed - room)
+        return Remedy("total_tokens", total, f"Raise the total to {total:,} tokens")
+    # Without a fixed total, the excess is taken from the raised share too.
+    tokens = _rounded_up(needed + (excess if config.total_tokens is None else 0))
+    part, model = asked.request.window_share, asked.request.model
+    if part is not None and share == int(model_window(model) * part):
+        return _larger_share(model_window(model), tokens)
+    if tokens > MAX_PART_TOKENS:
+        return None
+    name = "stage3_context_tokens" if config.stage == LAST_RECORDS_STAGE else "context_tokens"
+    return Remedy(name, tokens, f"Raise the context budget to {tokens:,} tokens")
+
+
+def _larger_share(window_tokens: int, tokens: int) -> Remedy | None:
+    """Return the share of the model's window that has room for this many tokens, if it has."""
+    steps = -(-tokens * SHARE_STEPS // window_tokens)
+    if steps > SHARE_STEPS:
+        return None
+    share = Decimal(steps) / SHARE_STEPS
+    return Remedy("window_share", str(share), f"Raise the share of the model's window to {share * 100:.1f} %")
 
 
 def _rounded_up(tokens: int) -> int:

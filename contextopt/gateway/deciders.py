@@ -19,10 +19,12 @@ from multiprocessing import get_context
 import structlog
 from django.db import OperationalError, close_old_connections
 
-from contextopt.assemblies.assemble import DecidedContext, decide_space
+from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import IN_SIGHT_MAX, AssemblyIn
+from contextopt.assemblies.log import log_assembly
 from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.placement.modelcatalog import list_price
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
 from contextopt.engine.settings import MAX_PART_TOKENS, MAX_TOTAL_TOKENS, ContextConfig
 from contextopt.engine.validation import BudgetExceeded
@@ -48,7 +50,7 @@ type Make = Callable[[], ProcessPoolExecutor]
 
 log = structlog.get_logger(__name__)
 
-_composed: "OrderedDict[int, tuple[Admission, DecidedContext]]" = OrderedDict()
+_composed: "OrderedDict[int, tuple[Admission, AssemblyResult]]" = OrderedDict()
 """The contexts that went into prompts and are not logged yet, by the ids drawn for them."""
 
 
@@ -73,7 +75,7 @@ class PromptTask:
             return 0
         return cut_history(self.prompt, limit, count_tokens, held=held_cut(self.prompt, self.cut))
 
-    def decide(self) -> DecidedContext:
+    def decide(self) -> AssemblyResult:
         """Decide on the context of the last user text.
 
         Raises:
@@ -101,9 +103,9 @@ class PromptTask:
         )
         return decide_space(team_id=self.admission.key.team_id, request=request, actor=self.admission.actor)
 
-    def plan_of(self, decision: DecidedContext) -> Plan:
+    def plan_of(self, decision: AssemblyResult) -> Plan:
         """Return the plan that a decision makes for the conversation."""
-        placed = decision.result.placed
+        placed = decision.placed
         assert self.drawn_id is not None
         kept = {block.id: self.plan.blocks[block.id] for block in placed.kept} if self.plan else {}
         place = place_of(self.prompt)
@@ -112,7 +114,7 @@ class PromptTask:
             placement=placed.placement,
             assembly_id=self.drawn_id,
             blocks={**kept, self.drawn_id: place},
-            tokens=decision.result.stats.tokens_used,
+            tokens=decision.stats.tokens_used,
             carries_on=placed.carries_on,
         )
 
@@ -139,7 +141,7 @@ def compose(task: PromptTask, deadline: float) -> Composed:
     if composed is None:
         try:
             decision = task.decide()
-            text = decision.result.text if _has_records(decision) else ""
+            text = decision.text if _has_records(decision) else ""
             composed = Composed(task.plan_of(decision), text, is_new=True)
         except BudgetExceeded:
             composed = Composed(reason=Reason.OVER_BUDGET)
@@ -182,15 +184,15 @@ def foresee(task: PromptTask, parent: Parent | None) -> Composed:
     return Composed()
 
 
-def _log_once(decision: DecidedContext, drawn_id: int, admission: Admission, *, is_sent: bool) -> None:
+def _log_once(decision: AssemblyResult, drawn_id: int, admission: Admission, *, is_sent: bool) -> None:
     """Log a decision, unless an earlier try that seemed to fail has logged it."""
     if not Assembly.objects.filter(pk=drawn_id).exists():
         keeps_question = admission.policy.keep != Keep.SIZES
-        decision.log(drawn_id=drawn_id, keeps_question=keeps_question, is_sent=is_sent)
+        log_assembly(decision, drawn_id=drawn_id, keeps_question=keeps_question, is_sent=is_sent)
 
 
-def _has_records(decision: DecidedContext) -> bool:
-    return decision.result.outcome.stats.records_included > 0
+def _has_records(decision: AssemblyResult) -> bool:
+    return decision.outcome.stats.records_included > 0
 
 
 def load_shared() -> None:

@@ -28,12 +28,12 @@ RARE_PARTS = frozenset({"date", "who", "topic"})
 
 def describe_result(result: AssemblyResult) -> str:
     """Return the text itself, then how the tokens are divided, and what was kept and dropped."""
-    stats, certificate = result.stats, result.certificate
+    asked, stats, certificate = result.asked, result.stats, result.certificate
     records = (
         f"Records: {stats.records_included:,} kept, {stats.records_dropped:,} dropped, "
         f"{stats.outside_window:,} outside the window, {stats.deleted:,} deleted"
     )
-    moment = f"Stage {result.stage} as of {result.as_of:%Y-%m-%d %H:%M:%S %Z}"
+    moment = f"Stage {asked.config.stage} as of {asked.as_of:%Y-%m-%d %H:%M:%S %Z}"
     logged = "preview, not logged" if result.id is None else f"logged as assembly {result.id}"
     parts = [
         result.text.rstrip("\n"),
@@ -43,7 +43,7 @@ def describe_result(result: AssemblyResult) -> str:
         *([_sight_line(result)] if result.in_sight else []),
         records,
         f"SHA-256 {certificate.sha256}",
-        f"{moment}, config v{result.config_version}, {result.assembly_ms:.1f} ms, {logged}",
+        f"{moment}, config v{asked.space.config_version}, {result.assembly_ms:.1f} ms, {logged}",
     ]
     parts += [_warning_line(warning) for warning in result.warnings]
     if result.ledger:

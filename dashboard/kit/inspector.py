@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.assemblies.models import AssemblyPayload
+from contextopt.assemblies.models import AssemblyPayload, EntryJson
 from contextopt.engine.relevance import TOPIC_WEIGHT
 from contextopt.engine.settings import SETTINGS
 from contextopt.spaces.models import Record

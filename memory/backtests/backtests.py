@@ -196,13 +196,13 @@ def _fill(row: BacktestRow, asked: ReplayIn, evidence: frozenset[int]) -> None:
 def _outcome(row: BacktestRow, again: Replay, evidence: frozenset[int]) -> dict[str, Any]:
     if again.result is None:
         return {"reason": str(again.reason), "message": again.message}
-    tokens = again.result.certificate.total_tokens
+    tokens, stage = again.result.certificate.total_tokens, again.result.asked.config.stage
     before = set(shown_records(row.assembly.payload))
     after = (before | set(again.added)) - set(again.removed)
     return {
         "tokens_after": tokens,
         "change": abs(tokens - row.tokens_before),
-        "empty_after": again.result.stage >= LAST_RECORDS_STAGE and not again.result.stats.records_included,
+        "empty_after": stage >= LAST_RECORDS_STAGE and not again.result.stats.records_included,
         "is_reconstructed": again.is_reconstructed,
         "added": again.added,
         "removed": again.removed,

@@ -11,8 +11,9 @@ from django.utils import timezone
 from mcp_types import SERVER_INFO_META_KEY, CallToolResult, TextContent
 
 from contextopt.agents.inputs import DiagnosisIn
-from contextopt.assemblies.assemble import DecidedContext, decide_space
+from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import log_assembly
 from contextopt.assemblies.replay.explanation import Explanation, explain_record, find_expected
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.agents.retries import IMPLEMENTATION_ERROR
@@ -104,13 +105,11 @@ def build_context(caller: Caller, request: AssemblyIn, max_tokens: int) -> str:
             request=request.model_copy(update={"context_tokens": budget}),
             actor=caller.actor,
         )
-        tokenizer = get_tokenizer(decision.result.certificate.encoding)
-        excess = _excess(decision.result, max_tokens, tokenizer)
+        tokenizer = get_tokenizer(decision.certificate.encoding)
+        excess = _excess(decision, max_tokens, tokenizer)
         if excess <= 0 or budget == 0:
             break
-        budget = _smaller(
-            decision.result.certificate.tokens, excess, max_tokens, is_scaled=passes < SCALED_PASSES
-        )
+        budget = _smaller(decision.certificate.tokens, excess, max_tokens, is_scaled=passes < SCALED_PASSES)
     return _settle(caller, decision, max_tokens, tokenizer)
 
 
@@ -125,8 +124,8 @@ def _smaller(used: int, excess: int, max_tokens: int, *, is_scaled: bool) -> int
     return max(0, min(used - 1, used * max_tokens // (max_tokens + excess)))
 
 
-def _settle(caller: Caller, decision: DecidedContext, max_tokens: int, tokenizer: Tokenizer) -> str:
-    result = decision.log() if caller.may_write else decision.result
+def _settle(caller: Caller, decision: AssemblyResult, max_tokens: int, tokenizer: Tokenizer) -> str:
+    result = log_assembly(decision) if caller.may_write else decision
     for text in (describe_context(result, result.id), describe_context(result, result.id, is_brief=True)):
         if count_result(text, tokenizer) <= max_tokens:
             return text

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from contextopt.assemblies.assemble import DecidedContext, decide_space
+from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.ledgercolumns import EntryJson
+from contextopt.assemblies.models import EntryJson
+from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.agents.contexts import ContextFile, WholeText
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.steps import NAMED_DROPPED, LeftOut
@@ -100,7 +101,7 @@ class FoundRecords:
     """A space's records as items in the order of the text. The first item also has the space's header."""
 
     found: Found
-    decision: DecidedContext
+    decision: AssemblyResult
 
     def entries(self, sent: Collection[str]) -> list[EntryJson]:
         """Return the ledger of the records, of which those named in `sent` are in the step's text."""
@@ -108,7 +109,7 @@ class FoundRecords:
             entry
             if not entry["kept"] or record_name(entry["id"]) in sent
             else {**entry, "kept": False, "reason": OVER_BUDGET}
-            for entry in self.decision.result.entries
+            for entry in self.decision.entries
         ]
 
 
@@ -132,8 +133,7 @@ def find_records(
         as_of=as_of,
         encoding=encoding,
     )
-    decision = decide_space(team_id=team_id, request=request, actor=actor)
-    result = decision.result
+    result = decide_space(team_id=team_id, request=request, actor=actor)
     order = result.outcome.order
     lines = result.text.splitlines(keepends=True)
     split = len(lines) - len(order)
@@ -144,7 +144,7 @@ def find_records(
         names=tuple(map(record_name, order)),
         left_out=LeftOut(tuple(dropped), result.stats.dropped_by_reason),
     )
-    return FoundRecords(found, decision)
+    return FoundRecords(found, result)
 
 
 IN_RETRY = "in_retry"

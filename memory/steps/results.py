@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.agents.models import Attempt
-from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.assemblies.models import Assembly
+from contextopt.assemblies.models import Assembly, EntryJson
 from contextopt.engine.agents.retries import percent_of
 from contextopt.engine.agents.steps import SectionLedger
 from contextopt.engine.values import Certificate

@@ -181,7 +181,7 @@ def _own_name(field: str, place: int, item: ContextFile | Item) -> str:
 def _warnings_of(asked: Asked, records: FoundRecords) -> Iterator[ContextWarning]:
     """Yield the space's warnings. Its budget is a share of the step's, so the remedy raises the step's."""
     remedy = raise_budget(asked.budget, asked.profile.value.budget_tokens)
-    for warning in records.decision.result.warnings:
+    for warning in records.decision.warnings:
         yield replace(warning, remedy=remedy) if warning.code == BUDGET_TOO_SMALL else warning
 
 

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from contextopt.assemblies.assemble import UndecidedContext, resolve_config
+from contextopt.assemblies.assemble import prepare_request, reach_out
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.modelcatalog import PriceBook
@@ -28,6 +28,7 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, QUERY_MAX, Input, Moment, Name, Text, field_problems
 from contextopt.limits import MODEL_MAX, NAME_MAX
+from contextopt.people.audit import SYSTEM
 from contextopt.people.models import Team
 from contextopt.search.hybrid import prepare_query
 from contextopt.spaces.importing.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
@@ -202,16 +203,15 @@ def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None) 
 def _load_turn(
     space: Space, script: Script, asked: QuestionIn, tokenizer: Tokenizer, context_tokens: int | None
 ) -> Turn:
-    as_of = script.ended_at
-    request = AssemblyIn(space=space.slug, query=asked.query, as_of=as_of, context_tokens=context_tokens)
-    loaded = load_space(space.team_id, space.slug)
-    config, _ = resolve_config(loaded, request)
-    context = UndecidedContext(loaded, config, prepare_query(asked.query), as_of, tokenizer)
-    for found in context.reach_out():
-        if not context.decide(found, NOTHING).wants_more_candidates:
+    request = AssemblyIn(
+        space=space.slug, query=asked.query, as_of=script.ended_at, context_tokens=context_tokens
+    )
+    prepared = prepare_request(team_id=space.team_id, request=request, actor=SYSTEM)
+    for found in reach_out(prepared, prepare_query(asked.query)):
+        if not prepared.decide(found, NOTHING).wants_more_candidates:
             break
     versions = {record.id: record.version for record in found.records}
-    return Turn(tokenizer.count(asked.query), partial(context.decide, found), versions)
+    return Turn(tokenizer.count(asked.query), partial(prepared.decide, found), versions)
 
 
 def rehearse(

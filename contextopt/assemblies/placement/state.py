@@ -1,6 +1,6 @@
 """Reads the state of a conversation: the blocks that the caller still holds, and its last prompt."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -9,10 +9,9 @@ from typing import cast
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from contextopt.assemblies.candidates import ConfiguredSpace
+from contextopt.assemblies.candidates import PreparedRequest
 from contextopt.assemblies.engineinputs import unpack_givens
-from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.models import AssemblyPayload, Kind
 from contextopt.engine.placement.blocks import Block, read_block
 from contextopt.engine.placement.choice import (
     APPEND,
@@ -25,42 +24,38 @@ from contextopt.engine.placement.choice import (
     Split,
 )
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.values import PartSizes
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.sql import fetch_one
 
 
-def load_conversation(
-    team_id: int, space: ConfiguredSpace, request: AssemblyIn, tokenizer: Tokenizer, sizes: PartSizes
-) -> Conversation:
+def load_conversation(asked: PreparedRequest) -> Conversation:
     """Return the conversation before the requested prompt.
 
     Raises:
         InvalidInput: blocks are named for a placement that keeps none.
         NotFound: a named block is not an assembly of the space.
     """
+    request, space, tokenizer, sizes = asked.request, asked.space, asked.tokenizer, asked.sizes
+    system, history, question_tokens = sizes.system or 0, sizes.history or 0, 0
+    if not request.is_in_conversation:
+        return Conversation(system, history)
     if request.in_sight and request.placement not in {APPEND, AUTO}:
         raise InvalidInput.of("in_sight", "is only for the placements append and auto")
-    blocks = _load_blocks(team_id, space.id, request.in_sight, tokenizer)
+    blocks = _load_blocks(asked.team_id, space.id, request.in_sight, tokenizer)
     missing = next((one for one in request.in_sight if one not in {block.id for block in blocks}), None)
     if missing is not None:
         raise NotFound(f"There is no assembly {missing} of the space {space.slug!r} (in_sight).")
-    last = _last_prompt(team_id, space.id, request)
-    asked, history = 0, sizes.history or 0
-    if request.query and (request.conversation or request.in_sight):
-        asked = tokenizer.count(request.query)
+    if request.query:
+        question_tokens = tokenizer.count(request.query)
         if request.history is not None and request.history.endswith(request.query):
-            history = max(0, history - asked)
-    return Conversation(sizes.system or 0, history, asked, blocks, last)
+            history = max(0, history - question_tokens)
+    return Conversation(system, history, question_tokens, blocks, _last_prompt(asked))
 
 
-def _payloads() -> QuerySet[AssemblyPayload]:
-    """Return all payloads with their rows, without the columns that are not needed to measure a prompt."""
-    return AssemblyPayload.objects.select_related("assembly").defer("baseline_text", "config")
-
-
-def _contexts(team_id: int, space_id: int | None) -> QuerySet[AssemblyPayload]:
-    return _payloads().filter(assembly__team=team_id, assembly__space=space_id, assembly__kind=Kind.SPACE)
+def _payloads(team_id: int) -> QuerySet[AssemblyPayload]:
+    """Return the team's payloads with their rows, without the columns that measure no prompt."""
+    rows = AssemblyPayload.objects.filter(assembly__team=team_id)
+    return rows.select_related("assembly").defer("baseline_text", "config")
 
 
 def _load_blocks(
@@ -72,8 +67,9 @@ def _load_blocks(
     """
     if not ids:
         return ()
-    found = _contexts(team_id, space_id).filter(assembly__in=ids)
-    return tuple(_read(payload, tokenizer) for payload in found.order_by("assembly_id"))
+    contexts = _payloads(team_id).filter(assembly__space=space_id, assembly__kind=Kind.SPACE)
+    found = contexts.filter(assembly__in=ids).order_by("assembly_id")
+    return tuple(_read(payload, tokenizer) for payload in found)
 
 
 def block_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
@@ -88,7 +84,12 @@ def block_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
 
 def _read(payload: AssemblyPayload, tokenizer: Tokenizer) -> Block:
     order: list[int] = payload.ledger["order"]
-    versions = _versions(payload, order)
+    versions: dict[int, int] = {}
+    # The versions of old assemblies are unknown, so they are never shown.
+    if payload.givens is not None:
+        wanted = set(order)
+        given = unpack_givens(bytes(payload.givens)).records
+        versions = {one.id: one.version for one in given if one.is_candidate and one.id in wanted}
     block = read_block(
         payload.assembly_id,
         payload.text,
@@ -109,52 +110,40 @@ def _history_before(payload: AssemblyPayload) -> int:
     return int(row.prompt_tokens - system - row.tokens_after - asked)
 
 
-def _versions(payload: AssemblyPayload, order: Iterable[int]) -> dict[int, int]:
-    """Return the versions of the records in the text. Those of old assemblies are unknown, so never shown."""
-    if payload.givens is None:
-        return {}
-    wanted = set(order)
-    given = unpack_givens(bytes(payload.givens)).records
-    return {one.id: one.version for one in given if one.is_candidate and one.id in wanted}
-
-
-def _last_prompt(team_id: int, space_id: int, request: AssemblyIn) -> LastPrompt | None:
+def _last_prompt(asked: PreparedRequest) -> LastPrompt | None:
     """Return the last prompt of the named conversation, or else of the latest block."""
+    request, space_id, last_id = asked.request, asked.space.id, None
     if request.conversation:
-        last_id = _latest_of(team_id, space_id, request.conversation)
+        # Most conversations have none yet, so avoid the cost of the ORM.
+        row = fetch_one(
+            """
+            SELECT id FROM contextopt_assembly
+             WHERE team_id = %s AND space_id = %s AND kind = %s AND conversation = %s AND conversation <> ''
+             ORDER BY created_at DESC, id DESC LIMIT 1
+            """,
+            [asked.team_id, space_id, Kind.SPACE.value, request.conversation],
+        )
+        last_id = row[0] if row else None
     else:
         last_id = max(request.in_sight, default=None)
     if last_id is None:
         return None
-    payload = _contexts(team_id, space_id).filter(assembly=last_id).first()
+    contexts = _payloads(asked.team_id).filter(assembly__space=space_id, assembly__kind=Kind.SPACE)
+    payload = contexts.filter(assembly=last_id).first()
     if payload is None:
         return None
     idle = timezone.now() - payload.assembly.created_at
     return _to_last_prompt(payload, max(0.0, idle.total_seconds()))
 
 
-def _latest_of(team_id: int, space_id: int, conversation: str) -> int | None:
-    """Return a conversation's latest assembly. Most have none yet, so avoid the cost of the ORM."""
-    row = fetch_one(
-        """
-        SELECT id FROM contextopt_assembly
-         WHERE team_id = %s AND space_id = %s AND kind = %s AND conversation = %s AND conversation <> ''
-         ORDER BY created_at DESC, id DESC LIMIT 1
-        """,
-        [team_id, space_id, Kind.SPACE.value, conversation],
-    )
-    return row[0] if row else None
-
-
 def _to_last_prompt(payload: AssemblyPayload, idle_seconds: float) -> LastPrompt:
-    row = payload.assembly
     return LastPrompt(
-        placement=_placement_of(row),
+        placement=cast("Placement", payload.assembly.placement or SYSTEM),
         text=payload.text,
         system_tokens=payload.request.get("system_tokens", 0),
         history_tokens=_history_before(payload),
         question_tokens=payload.ledger.get("question_tokens", 0),
-        block_id=row.pk,
+        block_id=payload.assembly_id,
         idle_seconds=idle_seconds,
     )
 
@@ -228,8 +217,8 @@ def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPromp
         return None
     row = payload.assembly
     blocks = _load_blocks(row.team_id, row.space_id, payload.request.get("in_sight", []), tokenizer)
-    rows = _payloads().filter(assembly__team=row.team_id)
-    last = rows.filter(assembly=stored["last"]).first() if stored["last"] is not None else None
+    named = _payloads(row.team_id).filter(assembly=stored["last"])
+    last = named.first() if stored["last"] is not None else None
     conversation = Conversation(
         payload.request.get("system_tokens", 0),
         stored["history_tokens"],
@@ -239,7 +228,7 @@ def logged_prompt(payload: AssemblyPayload, tokenizer: Tokenizer) -> LoggedPromp
     )
     return LoggedPrompt(
         conversation,
-        _placement_of(row),
+        cast("Placement", row.placement or SYSTEM),
         len(payload.ledger.get("carried", [])),
         CachePrices(minimum_tokens=stored["minimum_tokens"], lifetime_seconds=stored["lifetime_seconds"]),
         stored["last"],
@@ -253,10 +242,6 @@ def shared_prefix(tokenizer: Tokenizer, before: str, after: str) -> tuple[int, b
         return tokenizer.count(after), True
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
     return tokenizer.count(after[: sum(1 for _ in same)]), False
-
-
-def _placement_of(row: Assembly) -> Placement:
-    return cast("Placement", row.placement or SYSTEM)
 
 
 def held_blocks(team_id: int, space: str, conversation: str) -> list[int]:

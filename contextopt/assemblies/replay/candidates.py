@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
 from contextopt.assemblies.assemble import REACHES, resolve_config
-from contextopt.assemblies.candidates import Candidates, load_candidates, load_space
+from contextopt.assemblies.candidates import Candidates, PreparedRequest, load_candidates, load_space
 from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
 from contextopt.assemblies.replay.material import Material, NotReplayable, Reason, detail_of, summary_of
 from contextopt.assemblies.retrieval import load_for_question, read_at_most
@@ -17,7 +18,6 @@ from contextopt.engine.ranking import MAX_PART
 from contextopt.engine.relevance import NOT_RELEVANT, Match, Relevance, rank_by_query, relevances
 from contextopt.engine.rendering import MESSAGE
 from contextopt.engine.settings import SCORED_STAGE, ContextConfig
-from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import Assembled, DateRange, FilterCounts, RecordSummary
 from contextopt.errors import Conflict, ServiceUnavailable
 from contextopt.search.hybrid import PreparedQuery, Target, look_up, prepare_query, rate
@@ -44,16 +44,16 @@ def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
         Conflict: the request can no longer be made under another version.
         InvalidInput, InvalidValue: a setting is outside its range; the error names it.
     """
-    config = material.config if data.config is None else _config_of(material, data.config)
+    config = material.asked.config if data.config is None else _config_of(material, data.config)
     return config.replace(**given_settings(data.settings))
 
 
 def _config_of(material: Material, version: int) -> ContextConfig:
     """Return the settings of a version with the request's overrides."""
-    space = Space.objects.get(pk=material.space_id)
-    stored = find_config(space, version)
+    space = Space.objects.get(pk=material.asked.space.id)
+    stored, logged = find_config(space, version), material.assembly.payload.request
     try:
-        request = AssemblyIn.model_validate({**material.request, "space": space.slug})
+        request = AssemblyIn.model_validate({**logged, "space": space.slug})
     except ValidationError as error:
         raise Conflict("An older version logged the request, and this one does not accept it.") from error
     under_version = replace(load_space(space.team_id, space.slug), settings=stored.settings)
@@ -71,46 +71,43 @@ CHANGED_MAX = 2_000
 ROUNDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """The decision under other settings; `looked_up` candidates were not given to the engine then."""
+class Reached(NamedTuple):
+    """The decision on candidates, of which `looked_up` were not given to the engine then."""
 
-    outcome: Assembled
     found: Candidates
+    outcome: Assembled
     looked_up: int = 0
     is_reconstructed: bool = False
 
 
-def decide_under(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Reached:
+def decide_under(material: Material, asked: PreparedRequest) -> Reached:
     """Let the engine decide under other settings.
 
     Raises:
         NotReplayable: further records must be rated for the question, and the encoder has changed.
         ServiceUnavailable: the question cannot be embedded now.
     """
-    given = _among_given(material, config, tokenizer)
+    given, sight = _among_given(material, asked), material.givens.sight
     if given is not None:
-        outcome = material.assemble(given, config, tokenizer)
+        outcome = asked.decide(given, sight)
         if not outcome.wants_more_candidates:
-            return Reached(outcome, given)
-    search = _Search.of(material, material.at_stage(config), tokenizer)
+            return Reached(given, outcome)
+    search = _Search.of(material, asked)
     for reach in (reach for reach in REACHES if reach >= material.givens.reach):
         found, looked_up = search.find(reach)
-        outcome = material.assemble(found, config, tokenizer)
+        outcome = asked.decide(found, sight)
         if found.is_all or not outcome.wants_more_candidates:
             break
-    return Reached(outcome, found, looked_up, is_reconstructed=True)
+    return Reached(found, outcome, looked_up, is_reconstructed=True)
 
 
-def _among_given(material: Material, config: ContextConfig, tokenizer: Tokenizer) -> Candidates | None:
+def _among_given(material: Material, asked: PreparedRequest) -> Candidates | None:
     """Return the given candidates if they are enough under the settings, as far as can be told beforehand."""
-    before, after = material.effective_config, material.at_stage(config)
-    given = material.candidates(tokenizer)
+    before, after = material.asked.effective_config, asked.effective_config
+    given = material.candidates(asked.tokenizer)
     if before.stage < SCORED_STAGE:
         return given
-    was, now = (
-        DateRange.ending_at(material.assembly.as_of, one.effective_window_days) for one in (before, after)
-    )
+    was, now = (DateRange.ending_at(asked.as_of, one.effective_window_days) for one in (before, after))
     is_complete = len(given.records) >= given.counts.filtered
     if was.start is not None and (now.start is None or now.start < was.start):
         return None
@@ -139,7 +136,7 @@ def _with_texts(
     material: Material, query: Query, records: Iterable[RecordSummary], config: ContextConfig
 ) -> Query:
     """Add those texts of the records that an assembly under these settings would have read."""
-    ranked = rank_by_query(records, query.relevant, material.assembly.as_of, config)
+    ranked = rank_by_query(records, query.relevant, material.asked.as_of, config)
     most = read_at_most(ranked, config) * material.givens.reach
     wanted = [scored.record for scored in ranked[:most]]
     states = ((record.id, material.states.get((record.id, record.version))) for record in wanted)
@@ -149,27 +146,32 @@ def _with_texts(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for candidates of a logged request, in the space as it is now and as it was."""
+    """The search for candidates of a request under other settings, in the space as it is now and as it was.
+
+    `changed` are the records that have changed since, as they were.
+    """
 
     material: Material
-    config: ContextConfig
-    tokenizer: Tokenizer
-    asked: PreparedQuery | None
-    mentions: Mentions
+    asked: PreparedRequest
+    question: PreparedQuery | None
     changed: dict[int, RecordVersion]
 
     @classmethod
-    def of(cls, material: Material, config: ContextConfig, tokenizer: Tokenizer) -> "_Search":
-        assembly = material.assembly
-        asked = _prepare(material) if material.givens.is_asked else None
-        mentions = Mentions.of(material.question, assembly.as_of, ZoneInfo(assembly.team.time_zone))
+    def of(cls, material: Material, asked: PreparedRequest) -> "_Search":
+        assembly, past = material.assembly, []
+        question = _prepare(material) if material.givens.is_asked else None
         # A demo's assemblies have made-up times, so its records are taken as they are.
-        past = [] if assembly.is_demo else _changed_since(material)
-        return cls(material, config, tokenizer, asked, mentions, {state.id: state for state in past})
+        if not assembly.is_demo:
+            past = read_changed(asked.space.id, assembly.created_at, limit=CHANGED_MAX)
+        return cls(material, asked, question, {state.id: state for state in past if not state.is_purged})
+
+    @property
+    def config(self) -> ContextConfig:
+        return self.asked.effective_config
 
     def find(self, reach: int) -> tuple[Candidates, int]:
         """Return the candidates, and how many of them were looked up."""
-        given = self.material.candidates(self.tokenizer)
+        given = self.material.candidates(self.asked.tokenizer)
         known = {record.id for record in given.records}
         present, late = self._present(reach)
         others = [
@@ -177,18 +179,20 @@ class _Search:
             for record in present.records
             if record.id not in known and record.id not in self.changed and record.id not in late
         ]
-        window = DateRange.ending_at(self.material.assembly.as_of, self.config.effective_window_days)
+        window = DateRange.ending_at(self.asked.as_of, self.config.effective_window_days)
         past = [
             state
             for state in self.changed.values()
             if state.id not in known and state.deleted_at is None
             and (state.pinned or state.date in window)
         ]  # fmt: skip
-        others += [summary_of(state, state.view_count, self.tokenizer) for state in past]
+        others += [summary_of(state, state.view_count, self.asked.tokenizer) for state in past]
+        logged = self.material.asked.effective_config
+        is_same = self.config.effective_window_days == logged.effective_window_days
         found = replace(
             given,
             records=(*given.records, *others),
-            counts=self._counts(given, present),
+            counts=given.counts if is_same else present.counts,
             query=given.query and self._query(given, present, past, others),
             is_all=present.is_all,
         )
@@ -196,29 +200,16 @@ class _Search:
 
     def _present(self, reach: int) -> tuple[Candidates, set[int]]:
         """Return today's candidates, and the ids of those added after the assembly."""
-        found = self._load(reach, None)
+        if self.question is not None:
+            found = load_for_question(self.asked, self.question, reach=reach)
+            return found, self._late(found)
+        found = load_candidates(self.asked)
         for _ in range(ROUNDS):
             late = self._late(found)
-            if not late or self.asked or len(found.records) >= found.counts.filtered:
+            if not late or len(found.records) >= found.counts.filtered:
                 break
-            found = self._load(reach, len(found.records) + len(late))
+            found = load_candidates(self.asked, limit=len(found.records) + len(late))
         return found, self._late(found)
-
-    def _load(self, reach: int, limit: int | None) -> Candidates:
-        space_id, as_of = self.material.space_id, self.material.assembly.as_of
-        if self.asked is None:
-            return load_candidates(
-                space_id, config=self.config, now=as_of, tokenizer=self.tokenizer, limit=limit
-            )
-        return load_for_question(
-            space_id,
-            self.asked,
-            self.mentions,
-            config=self.config,
-            now=as_of,
-            tokenizer=self.tokenizer,
-            reach=reach,
-        )
 
     def _late(self, found: Candidates) -> set[int]:
         assembly = self.material.assembly
@@ -227,10 +218,6 @@ class _Search:
         ids = [record.id for record in found.records]
         later = Record.objects.filter(pk__in=ids, created_at__gt=assembly.created_at)
         return set(later.values_list("pk", flat=True))
-
-    def _counts(self, given: Candidates, present: Candidates) -> FilterCounts:
-        is_same = self.config.effective_window_days == self.material.effective_config.effective_window_days
-        return given.counts if is_same else present.counts
 
     def _query(
         self,
@@ -256,7 +243,7 @@ class _Search:
 
         Records that have changed since keep the logged ones, scaled to today's.
         """
-        if not _changes_ratings(self.material.effective_config, self.config):
+        if not _changes_ratings(self.material.asked.effective_config, self.config):
             return dict(given.relevant)
         both = given.relevant.keys() & present.relevant.keys() - self.changed.keys()
         then = sum(given.relevant[row].lexical for row in both)
@@ -270,11 +257,11 @@ class _Search:
 
     def _rate_past(self, past: list[RecordVersion], present: Query) -> dict[int, Relevance]:
         """Rate records that have changed since, by their current texts, including deleted ones."""
-        if not past or self.asked is None:
+        if not past or self.question is None:
             return {}
-        leads = look_up(self._target(), self.asked, limit=1)
-        everything = replace(self._target().searchable, live_sql="true")
-        target = replace(self._target(), searchable=everything)
+        target = Target(SEARCHABLE, self.asked.space.id, SearchFilters())
+        leads = look_up(target, self.question, limit=1)
+        target = replace(target, searchable=replace(SEARCHABLE, live_sql="true"))
         best = max(present.relevant, key=lambda row: present.relevant[row].lexical, default=0)
         matches = rate(
             replace(leads, target=target, lexical={}, cosines={}), [*(state.id for state in past), best]
@@ -288,10 +275,8 @@ class _Search:
         }
         dates = {state.id: state.date for state in past}
         people = {state.id: tuple(_people(state)) for state in past}
-        return add_mentions(rated, self.mentions, dates, people)
-
-    def _target(self) -> Target:
-        return Target(SEARCHABLE, self.material.space_id, SearchFilters())
+        zone = ZoneInfo(self.asked.space.time_zone)
+        return add_mentions(rated, Mentions.of(self.question.text, self.asked.as_of, zone), dates, people)
 
 
 def _is_worded(matches: dict[int, Match], row: int) -> bool:
@@ -305,14 +290,9 @@ def _people(state: RecordVersion) -> Iterator[str]:
         yield str(author)
 
 
-def _changed_since(material: Material) -> list[RecordVersion]:
-    found = read_changed(material.space_id, material.assembly.created_at, limit=CHANGED_MAX)
-    return [state for state in found if not state.is_purged]
-
-
 def _prepare(material: Material) -> PreparedQuery:
     """Return the question, with a vector only if it had one, of the same model, at the time."""
-    asked, encoder = prepare_query(material.question), material.givens.encoder
+    asked, encoder = prepare_query(material.asked.request.query), material.givens.encoder
     if not encoder:
         return replace(asked, vector=None, degraded=False)
     if asked.degraded:

@@ -12,8 +12,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from contextopt.assemblies.engineinputs import unpack_givens
-from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
+from contextopt.assemblies.models import Assembly, AssemblyPayload, EntryJson, Kind
 from contextopt.assemblies.replay.material import Material, NotReplayable, load_material
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.assembly import NOT_LOADED
@@ -325,8 +324,8 @@ def _step(reason: str) -> Step:
 
 
 def _rank_given(material: Material) -> list[Scored]:
-    found, now = material.candidates(material.tokenizer), material.assembly.as_of
-    config = material.effective_config
+    asked = material.asked
+    found, now, config = material.candidates(asked.tokenizer), asked.as_of, asked.effective_config
     if config.stage == LAST_RECORDS_STAGE:
         newest = sorted(found.records, key=lambda record: (record.date, record.id), reverse=True)
         return [Scored(record, 0) for record in newest]
@@ -336,7 +335,7 @@ def _rank_given(material: Material) -> list[Scored]:
 
 
 def _parts(material: Material, scored: Scored) -> dict[str, float] | None:
-    if material.config.stage == LAST_RECORDS_STAGE:
+    if material.asked.config.stage == LAST_RECORDS_STAGE:
         return None
     record = scored.record
     parts = {

@@ -6,22 +6,20 @@ The stored text, hash and ledger are not read, because a replay is compared with
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from contextopt.assemblies.candidates import Candidates
-from contextopt.assemblies.engineinputs import GivenRecord, Givens, unpack_givens
+from contextopt.assemblies.candidates import Candidates, ConfiguredSpace, PreparedRequest
+from contextopt.assemblies.engineinputs import Givens, unpack_givens
+from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, Kind
 from contextopt.assemblies.retrieval import NOTES_READ
 from contextopt.assemblies.verify import read_config
-from contextopt.engine.assembly import assemble
 from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.duplicates import numbers_in
 from contextopt.engine.rendering import summary_line
-from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import UnknownEncoding
-from contextopt.engine.values import ENGINE_VERSION, Assembled, PartSizes, RecordSummary, SpaceContext
+from contextopt.engine.values import ENGINE_VERSION, PartSizes, RecordSummary
 from contextopt.errors import Conflict
 from contextopt.search.embedders.current import usual_similarity
 from contextopt.spaces.versions import RecordVersion, read_versions
@@ -47,35 +45,22 @@ class NotReplayable(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A logged request with what the engine was given for it.
+    """A logged assembly with its request as it was `asked`, and what the engine was given for it.
 
     `states` holds the records at the versions that were given, by id and version.
     """
 
     assembly: Assembly
+    asked: PreparedRequest
     givens: Givens
-    config: ContextConfig
-    tokenizer: Tokenizer
-    question: str
-    request: Mapping[str, Any]
     states: Mapping[tuple[int, int], RecordVersion]
-
-    @property
-    def space_id(self) -> int:
-        assert self.assembly.space_id is not None
-        return self.assembly.space_id
-
-    @property
-    def effective_config(self) -> ContextConfig:
-        """The settings with the stage that applies: without a question, stage 5 works as stage 4."""
-        return self.at_stage(self.config)
-
-    def at_stage(self, config: ContextConfig) -> ContextConfig:
-        return config if self.givens.is_asked else config.without_question()
 
     def candidates(self, tokenizer: Tokenizer) -> Candidates:
         """Return exactly what the engine was given, counted with the tokenizer."""
-        given = [(one, self.summary(one, tokenizer)) for one in self.givens.records]
+        given = [
+            (one, summary_of(self.states[one.id, one.version], one.views, tokenizer))
+            for one in self.givens.records
+        ]
         return Candidates(
             records=tuple(summary for one, summary in given if one.is_candidate),
             baseline=tuple(summary for one, summary in given if one.is_baseline),
@@ -84,13 +69,11 @@ class Material:
             encoder=self.givens.encoder,
         )
 
-    def summary(self, given: GivenRecord, tokenizer: Tokenizer) -> RecordSummary:
-        return summary_of(self.states[given.id, given.version], given.views, tokenizer)
-
     def _query(self) -> Query:
         candidates = [given for given in self.givens.records if given.is_candidate]
+        question = self.asked.request.query
         return Query(
-            frozenset(terms(self.question)),
+            frozenset(terms(question)),
             {given.id: given.relevance for given in candidates},
             {
                 given.id: detail_of(self.states[given.id, given.version])
@@ -98,23 +81,8 @@ class Material:
                 if given.has_detail
             },
             self.givens.is_relevant,
-            numbers_in(self.question),
+            numbers_in(question),
             usual_similarity(self.givens.encoder),
-        )
-
-    def assemble(self, found: Candidates, config: ContextConfig, tokenizer: Tokenizer) -> Assembled:
-        """Let the engine decide, for the space as it was described then."""
-        givens = self.givens
-        return assemble(
-            SpaceContext(givens.name, givens.description, givens.categories, found.records),
-            config,
-            self.assembly.as_of,
-            tokenizer,
-            sizes=PartSizes.from_json(self.request),
-            counts=found.counts,
-            baseline=found.baseline,
-            query=found.query,
-            sight=givens.sight,
         )
 
 
@@ -146,8 +114,38 @@ def load_material(assembly: Assembly) -> Material:
     if gone:
         count, have = ("A record", "has") if len(gone) == 1 else (f"{len(gone):,} records", "have")
         raise NotReplayable(Reason.PURGED, f"{count} that it considered {have} been purged since.")
+    return Material(assembly, _asked(assembly, givens, tokenizer), givens, states)
+
+
+def _asked(assembly: Assembly, givens: Givens, tokenizer: Tokenizer) -> PreparedRequest:
+    """Return the logged request with the settings and the space of then. Only the prompt's question and sizes
+    matter again.
+    """
+    payload, space = assembly.payload, assembly.space
+    assert space is not None
     config, question = read_config(payload.config), str(payload.request.get("query") or "").strip()
-    return Material(assembly, givens, config, tokenizer, question, payload.request, states)
+    # The logged question is taken as it is, even if this version would not accept it.
+    request = AssemblyIn.model_construct(space=space.slug, stage=config.stage, query=question)
+    then = ConfiguredSpace(
+        id=space.pk,
+        slug=space.slug,
+        shown=givens.space,
+        time_zone=assembly.team.time_zone,
+        config_id=assembly.config_id or 0,
+        config_version=assembly.config_version or 0,
+        settings=config,
+    )
+    return PreparedRequest(
+        team_id=assembly.team_id,
+        actor=assembly.actor,
+        request=request,
+        space=then,
+        config=config,
+        overrides=payload.config.get("overrides", {}),
+        as_of=assembly.as_of,
+        tokenizer=tokenizer,
+        sizes=PartSizes.from_json(payload.request),
+    )
 
 
 def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:

@@ -1,15 +1,15 @@
 """Computes a logged assembly again and compares it with the log."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from pydantic_core import from_json, to_json
 
+from contextopt.assemblies.candidates import PreparedRequest
 from contextopt.assemblies.inputs import ReplayIn
-from contextopt.assemblies.ledgercolumns import pack_entries
-from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.assemblies.models import Assembly, AssemblyPayload, pack_entries
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.placement.state import PromptSizes, logged_prompt
 from contextopt.assemblies.replay.candidates import Reached, decide_under, settings_for
@@ -22,12 +22,11 @@ from contextopt.assemblies.replay.material import (
     read_contexts,
 )
 from contextopt.assemblies.results import AssemblyResult, entries_json
-from contextopt.assemblies.shortage import Emptiness
+from contextopt.assemblies.shortage import shortage_warnings
 from contextopt.assemblies.verify import Difference
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement, Split
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.engine.values import Assembled, SpaceContext
 from contextopt.engine.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
 from contextopt.errors import PRODUCT_ERRORS
 from contextopt.search.embedders.current import work_seconds
@@ -43,7 +42,6 @@ class Replay:
     """
 
     assembly: Assembly
-    config: ContextConfig | None = None
     result: AssemblyResult | None = None
     is_changed: bool = False
     differences: tuple[str, ...] = ()
@@ -51,6 +49,11 @@ class Replay:
     looked_up: int = 0
     reason: Reason | None = None
     message: str = ""
+
+    @property
+    def config(self) -> ContextConfig | None:
+        """The settings under which it was computed again."""
+        return self.result.asked.config if self.result else None
 
     @property
     def is_same(self) -> bool:
@@ -113,19 +116,29 @@ def replay_assembly(assembly: Assembly, data: ReplayIn | None = None) -> Replay:
     started = work_seconds()
     try:
         material = load_material(assembly)
-        config = settings_for(material, data) if data else material.config
-        is_changed = config != material.config
+        asked = material.asked
+        config = settings_for(material, data) if data else asked.config
+        is_changed = config != asked.config
         if is_changed:
-            reached = decide_under(material, config, get_tokenizer(config.encoding))
+            asked = replace(asked, config=config, tokenizer=get_tokenizer(config.encoding))
+            reached = decide_under(material, asked)
         else:
             reached = decide_again(material)
     except NotReplayable as error:
         return Replay(assembly, reason=error.reason, message=str(error))
-    version = data.config if data else None
-    result = _result(material, config, version, reached, (work_seconds() - started) * 1_000)
+    if data and data.config:
+        asked = replace(asked, space=replace(asked.space, config_version=data.config))
+    placement = cast("Placement", assembly.placement or SYSTEM)
+    result = AssemblyResult(
+        asked=asked,
+        found=reached.found,
+        placed=Placed(placement, reached.outcome, material.givens.sight),
+        assembly_ms=(work_seconds() - started) * 1_000,
+        entries=entries_json(reached.outcome.ledger),
+        warnings=tuple(_warnings(material, asked, reached)),
+    )
     return Replay(
         assembly,
-        config,
         result,
         is_changed,
         tuple(_differences(assembly, result)),
@@ -136,47 +149,17 @@ def replay_assembly(assembly: Assembly, data: ReplayIn | None = None) -> Replay:
 
 def decide_again(material: Material) -> Reached:
     """Let the engine decide again from exactly what it was given."""
-    found = material.candidates(material.tokenizer)
-    return Reached(material.assemble(found, material.config, material.tokenizer), found)
+    found = material.candidates(material.asked.tokenizer)
+    return Reached(found, material.asked.decide(found, material.givens.sight))
 
 
-def _result(
-    material: Material, config: ContextConfig, version: int | None, reached: Reached, replay_ms: float
-) -> AssemblyResult:
-    assembly = material.assembly
-    assert assembly.space is not None
-    return AssemblyResult(
-        id=None,
-        space=assembly.space.slug,
-        stage=config.stage,
-        as_of=assembly.as_of,
-        config_version=version or (assembly.config.version if assembly.config else 0),
-        overrides=assembly.payload.config.get("overrides", {}),
-        outcome=reached.outcome,
-        entries=entries_json(reached.outcome.ledger),
-        assembly_ms=replay_ms,
-        warnings=tuple(_warnings(material, config, reached)),
-        placed=_placed(material, reached.outcome),
-    )
-
-
-def _placed(material: Material, outcome: Assembled) -> Placed:
-    """Return the context with its logged placement, after the same blocks."""
-    placement = cast("Placement", material.assembly.placement or SYSTEM)
-    return Placed(placement, outcome, material.givens.sight)
-
-
-def _warnings(material: Material, config: ContextConfig, reached: Reached) -> Iterator[ContextWarning]:
+def _warnings(material: Material, asked: PreparedRequest, reached: Reached) -> Iterator[ContextWarning]:
     """Yield what the reader of the replayed context should know."""
     # These depend on the vectors that existed and on the best match at the time, so take them from the log.
     is_relevant = reached.found.query is None or reached.found.query.is_relevant
     wanted = {NOT_EMBEDDED} if is_relevant else {NOT_EMBEDDED, NOTHING_RELEVANT}
     yield from (warning for warning in material.assembly.payload.warnings if warning.code in wanted)
-    givens, tokenizer = material.givens, get_tokenizer(config.encoding)
-    space = SpaceContext(givens.name, givens.description, givens.categories)
-    effective = material.at_stage(config)
-    as_of, outcome = material.assembly.as_of, reached.outcome
-    yield from Emptiness(material.space_id, space, effective, as_of, tokenizer, outcome).warnings()
+    yield from shortage_warnings(asked, reached.outcome)
 
 
 def _differences(assembly: Assembly, result: AssemblyResult) -> Iterator[str]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from contextopt.assemblies.figures import BY_NAME
-from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.assemblies.models import Assembly
+from contextopt.assemblies.models import Assembly, EntryJson
 from contextopt.engine.agents.linediff import diff_text
 from dashboard.kit.diffs import SHOWN_CHARS, Run, colour_diff
 from dashboard.kit.formats import figure_words, reason_words

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextopt.assemblies.ledgercolumns import EntryJson
+from contextopt.assemblies.models import EntryJson
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.settings import ADAPTIVE

@@ -11,8 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.assemblies.inputs import ReplayIn
-from contextopt.assemblies.ledgercolumns import EntryJson
-from contextopt.assemblies.models import Assembly, Kind
+from contextopt.assemblies.models import Assembly, EntryJson, Kind
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.replay.replay import PromptCost, Replay, cost_of, replay_assembly, replayed_sizes
 from contextopt.assemblies.verify import read_config

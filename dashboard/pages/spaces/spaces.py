@@ -106,7 +106,7 @@ def _preview(request: TeamRequest, found: Space, form: PreviewForm) -> dict[str,
         "bar": bar_of_result(result),
         "lines": split_text(result.text, list(result.outcome.order)),
         "reasons": result.stats.dropped_by_reason,
-        "warnings": show_warnings(request, result.warnings, found.slug, result.overrides),
+        "warnings": show_warnings(request, result.warnings, found.slug, result.asked.overrides),
         **(_whys(request, found, result) if form.cleaned_data["question"] else {}),
     }
 

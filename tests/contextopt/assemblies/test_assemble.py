@@ -77,7 +77,7 @@ def test_the_strata_find_what_scoring_every_record_finds(space: Space, seed: int
     config = ContextConfig.from_json(
         {k: v for k, v in stored.payload.config.items() if k not in {"version", "overrides"}}
     )
-    whole = assemble(load_all(space), config, found.as_of, get_tokenizer("cl100k_base"))
+    whole = assemble(load_all(space), config, found.asked.as_of, get_tokenizer("cl100k_base"))
     assert found.text == whole.text
     assert [entry.id for entry in found.ledger] == [entry.id for entry in whole.ledger]
     assert found.outcome.stats == whole.stats

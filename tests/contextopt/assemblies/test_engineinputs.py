@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.assemblies.candidates import Candidates, ConfiguredSpace
+from contextopt.assemblies.candidates import Candidates
 from contextopt.assemblies.engineinputs import FORMAT, GivenRecord, pack_givens, unpack_givens
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.purge import purge_record
@@ -36,13 +36,9 @@ def relevances(draw: st.DrawFn) -> Relevance:
 
 
 @st.composite
-def spaces(draw: st.DrawFn) -> ConfiguredSpace:
+def spaces(draw: st.DrawFn) -> SpaceContext:
     words = st.text(max_size=30)
-    return ConfiguredSpace(
-        id=1, slug="s", name=draw(words), description=draw(words),
-        categories=tuple(draw(st.lists(words, max_size=4))), time_zone="UTC", config_id=1, config_version=1,
-        settings={},
-    )  # fmt: skip
+    return SpaceContext(draw(words), draw(words), tuple(draw(st.lists(words, max_size=4))))
 
 
 @st.composite
@@ -90,14 +86,12 @@ def key(record: RecordSummary) -> tuple[int, int, int]:
 
 
 @given(spaces(), candidates())
-def test_packed_givens_are_read_back(space: ConfiguredSpace, found: Candidates) -> None:
+def test_packed_givens_are_read_back(space: SpaceContext, found: Candidates) -> None:
     """A record read in two states appears twice: as a candidate, and as one of the last by date."""
     packed = pack_givens(space, found)
     assert packed[0] == FORMAT
     read = unpack_givens(packed)
-    assert (read.name, read.description, read.categories) == (
-        space.name, space.description, space.categories,
-    )  # fmt: skip
+    assert read.space == space
     assert (read.engine_version, read.encoder, read.reach) == (ENGINE_VERSION, found.encoder, found.reach)
     assert (read.counts, read.is_asked) == (found.counts, found.query is not None)
     assert len(read.records) == len(expected(found))
@@ -106,7 +100,7 @@ def test_packed_givens_are_read_back(space: ConfiguredSpace, found: Candidates) 
 
 def packed_parts(relevance: Relevance) -> bytes:
     query = Query(frozenset(), {7: relevance}, {})
-    space = ConfiguredSpace(1, "s", "", "", (), "UTC", 1, 1, {})
+    space = SpaceContext("", "", ())
     return pack_givens(space, Candidates((summary(7),), (), FilterCounts(1), query))
 
 
@@ -165,7 +159,7 @@ def test_every_stage_logs_what_it_was_given(space: Space) -> None:
         for stage in (2, 3, 4, 5)
     }
     assert [len(found[stage].records) for stage in found] == [0, 12, 12, 12]
-    assert {one.name for one in found.values()} == {"Support notes"}
+    assert {one.space.name for one in found.values()} == {"Support notes"}
     assert {one.engine_version for one in found.values()} == {ENGINE_VERSION}
     assert [one.encoder for one in found.values()] == ["", "", "", "wordllama-256"]
     assert [one.is_asked for one in found.values()] == [False, False, False, True]

@@ -119,7 +119,7 @@ def test_without_a_question_the_bytes_are_those_of_stage_4(space: Space, query: 
         )
     five = ask(space, query, stage=5, notes_chars="all")
     four = ask(space, "", stage=4)
-    assert (five.stage, four.stage) == (5, 4)
+    assert (five.asked.config.stage, four.asked.config.stage) == (5, 4)
     assert five.text == four.text
     assert five.certificate == four.certificate
     assert five.entries == four.entries
@@ -127,8 +127,8 @@ def test_without_a_question_the_bytes_are_those_of_stage_4(space: Space, query: 
 
 
 def test_a_question_makes_it_stage_5(dialogue: list[Record], space: Space) -> None:
-    assert ask(space, "vaccine").stage == 5
-    assert ask(space, "").stage == 4
+    assert ask(space, "vaccine").asked.config.stage == 5
+    assert ask(space, "").asked.config.stage == 4
     assert ask(space, "vaccine", stage=4).text == ask(space, "", stage=4).text
 
 

@@ -1,6 +1,6 @@
 """The ledger's rows as the Inspector shows them."""
 
-from contextopt.assemblies.ledgercolumns import EntryJson
+from contextopt.assemblies.models import EntryJson
 from dashboard.kit.inspector import read_ledger
 
 CONFIG = {

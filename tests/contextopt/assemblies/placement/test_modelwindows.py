@@ -45,7 +45,7 @@ def test_the_window_limits_the_context_and_never_raises_it(space: Space) -> None
     assert narrow.certificate.tokens <= narrow.allocation.context < usual.certificate.tokens
     assert wide.text == usual.text
     assert wide.allocation == usual.allocation
-    assert narrow.overrides == {"context_tokens": 409, "window_share": "0.05"}
+    assert narrow.asked.overrides == {"context_tokens": 409, "window_share": "0.05"}
     assert verify_assembly(AssemblyPayload.objects.get(pk=narrow.id)) == []
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn, ReplayIn
-from contextopt.assemblies.ledgercolumns import pack_entries
-from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.assemblies.models import Assembly, AssemblyPayload, pack_entries
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.material import Reason
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
@@ -231,7 +230,7 @@ def test_a_version_of_the_settings_keeps_what_the_request_overrode(space: Space)
     assert again.result is not None
     assert again.config is not None
     assert (again.config.window_days, again.config.max_records) == (None, 5)
-    assert again.result.config_version == wide.version
+    assert again.result.asked.space.config_version == wide.version
     assert again.result.stats.records_filtered > result.stats.records_filtered
 
 

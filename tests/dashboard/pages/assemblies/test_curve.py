@@ -6,7 +6,7 @@ from typing import Any
 from django.test import Client
 from django.urls import reverse
 
-from contextopt.assemblies.ledgercolumns import EntryJson
+from contextopt.assemblies.models import EntryJson
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.inputs import RecordIn

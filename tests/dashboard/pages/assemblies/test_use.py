@@ -1,5 +1,6 @@
 from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import log_assembly
 from tests import factories
 
 
@@ -20,7 +21,8 @@ def test_records_that_the_answer_probably_used_are_marked(owner_client, space, s
 def test_an_answer_to_an_audited_prompt_used_nothing(owner_client, space) -> None:
     factories.make_record(space, title="Ada", notes="I adopted a grey cat named Pixel from the shelter.")
     request = AssemblyIn(space=space.slug, as_of=factories.NOW, query="Which pet?")
-    made = decide_space(team_id=space.team_id, request=request, actor="test").log(is_sent=False)
+    result = decide_space(team_id=space.team_id, request=request, actor="test")
+    made = log_assembly(result, is_sent=False)
     answer = "A grey cat called Pixel, from the shelter."
     factories.make_gateway_request(space, assembly_id=made.id, question="Which pet?", answer=answer)
     html = owner_client.get(f"/assemblies/{made.id}/").content.decode()
