@@ -47,8 +47,8 @@ ROLES = {
 # These things have one home, and may have a module of the same name in each of the layers.
 RESOURCES = {
     "agents", "assemble", "assemblies", "audit", "backtests", "chat", "completions", "configs", "connect",
-    "demo", "feedback", "findings", "guide", "handoffs", "keys", "mcp", "members", "memories", "memory", "people",
-    "phases", "placement", "policies", "questions", "records", "replay", "repositories", "retries", "reviews",
+    "demo", "feedback", "findings", "guide", "handoffs", "keys", "mcp", "members", "memories", "memory",
+    "people", "phases", "placement", "policies", "questions", "records", "replay", "repositories", "retries", "reviews",
     "savedviews", "sets", "spaces", "steps", "strategies", "timelines", "traffic",
 }  # fmt: skip
 LAYERS = ("api", "admin", "management", "pages", "demo", "mcp", "steps", "engine")

@@ -31,8 +31,10 @@ def test_docstring_example() -> None:
 
 
 def test_imports_without_django() -> None:
-    code = "import sys, contextopt.engine.assembly; "
+    code = (
+        "import sys, contextopt.engine.assembly; "
         "assert 'django' not in sys.modules and 'requests' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
