@@ -22,7 +22,7 @@ def walk[Case](cases: Iterable[Case], check: Callable[[Case], object]) -> None:
 
 
 def same(client: Client) -> Client:
-    """Return a client with the same log-in. What it does to its cookies is rolled back with the rest."""
+    """Return a client with the same log-in. Changes of its cookies are rolled back with the rest."""
     other = Client()
     other.cookies = client.cookies.copy()
     return other

@@ -25,7 +25,15 @@ from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.filters import read_text
-from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, require_role, team_page
+from dashboard.kit.permissions import (
+    TeamRequest,
+    as_404,
+    as_message,
+    get_space,
+    page_for,
+    require_role,
+    team_page,
+)
 from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.configviews import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import last_context, read_effects
@@ -80,11 +88,9 @@ def _overtaken(active: ContextConfig, form: ConfigForm) -> str:
     )
 
 
-@require_POST
-@team_page
-def settings_try(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_space)
+def settings_try(request: TeamRequest, space: Space) -> HttpResponse:
     """Open What if with the settings being typed, on the last request in whose stage one of them decides."""
-    space = get_space(request, slug)
     active = space.configs.active().get()
     form = ConfigForm(request.POST, initial=ConfigForm.initial_of(active))
     if not form.is_valid():

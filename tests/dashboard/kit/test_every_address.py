@@ -114,6 +114,7 @@ ACTIONS = {
     "space_import": (Role.EDITOR, True),
     "space_assemble": (Role.REVIEWER, True),
     "space_settings": (Role.EDITOR, True),
+    "space_settings_try": (Role.EDITOR, True),
     "traffic_policy": (Role.ADMIN, True),
     "traffic_policy_undo": (Role.ADMIN, True),
     "space_config_activate": (Role.EDITOR, True),
@@ -149,7 +150,7 @@ ACTIONS = {
     "chat_retry": (Role.REVIEWER, True),
     "chat_vote": (Role.REVIEWER, True),
     "assembly_vote": (Role.REVIEWER, True),
-    "assembly_what_if_draft": (Role.EDITOR, True),
+    "assembly_what_if_save": (Role.EDITOR, True),
     "backtests": (Role.EDITOR, False),
     "backtest_cancel": (Role.EDITOR, True),
     "backtest_publish": (Role.EDITOR, True),
@@ -431,7 +432,8 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 # The tests of their pages send these larger forms. The demo needs a queue, which few tests have.
 SENT_ELSEWHERE = {
-    "space_import", "space_settings", "space_evaluate", "set_import", "phase_activate", "demo_load",
+    "space_import", "space_settings", "space_settings_try", "space_evaluate", "set_import", "phase_activate",
+    "demo_load",
 }  # fmt: skip
 
 

@@ -52,8 +52,8 @@ def test_proposes_what_sends_least_and_finds_as_much(questions, space) -> None:
     assert found.proposed.tokens == min(trial.tokens for trial in found.adaptive if trial.recall == 1.0)
     assert found.proposed.tokens < found.fixed.tokens
     draft = draft_proposed(question_set=questions, actor="user:ann")
-    assert (draft.is_draft, draft.budget_mode) == (True, "adaptive")
-    assert draft.adaptive_strictness == found.proposed.strictness
+    assert (draft.is_draft, draft.settings.budget_mode) == (True, "adaptive")
+    assert draft.settings.adaptive_strictness == found.proposed.strictness
     assert "Small talk" in draft.note
     assert AuditEvent.objects.filter(action="config.drafted").count() == 1
     assert space.configs.active().get().settings.budget_mode == "fixed"

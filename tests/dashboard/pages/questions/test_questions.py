@@ -357,7 +357,7 @@ def test_compares_budgets_and_saves_the_proposal(owner_client, teammate_client, 
     saved = owner_client.post(url_of(questions, "draft"))
     draft = space.configs.latest("version")
     assert saved["Location"] == f"/spaces/support/settings/#version-{draft.version}"
-    assert (draft.is_draft, draft.adaptive_strictness) == (True, proposed.strictness)
+    assert (draft.is_draft, draft.settings.adaptive_strictness) == (True, proposed.strictness)
 
 
 def test_a_comparison_that_failed_says_why(owner_client, questions) -> None:
