@@ -45,6 +45,8 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def somebody_waits() -> bool:
     """Tell whether a connection to the tests' database waits for a lock."""
     with connection.cursor() as cursor:
+        # A transaction sees only the sessions that there were when it first looked.
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
         cursor.execute(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             " AND datname = current_database())"
