@@ -153,7 +153,7 @@ class Api:
 
 
 def way_of(ask: Callable[[], object]) -> Way:
-    """Return the way of a request that was sent before, so that nothing is loaded any more."""
+    """Return the way of a request that was sent before, when everything is loaded."""
     ask()
     with followed() as way:
         ask()
