@@ -28,10 +28,11 @@ from contextopt.api.protocol.outputs import (
     reply,
 )
 from contextopt.api.protocol.problems import FieldError, errors_of
+from contextopt.assemblies import log
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.figures import IN_API, SIZES, Figure
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
-from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY, Assembly
+from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY, UNDELIVERED, Assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.validation import EngineError
 from contextopt.engine.warnings import WarningJson, warnings_json
@@ -288,6 +289,10 @@ class AssemblyQuery(PageQuery):
     warning: Annotated[
         Text | None, Field(max_length=32, description="Only assemblies with this warning code.")
     ] = None
+    not_delivered: Annotated[
+        bool | None,
+        Field(description="True lists only contexts of hooks that never arrived, false only the others."),
+    ] = None
     since: Annotated[Moment | None, Field(description="Only assemblies logged at or after this time.")] = None
     until: Annotated[Moment | None, Field(description="Only assemblies logged at or before this time.")] = (
         None
@@ -297,6 +302,8 @@ class AssemblyQuery(PageQuery):
         rows = Assembly.objects.filter(team_id=team_id)
         if self.empty is not None:
             rows = rows.empty() if self.empty else rows.exclude(EMPTY)
+        if self.not_delivered is not None:
+            rows = rows.not_delivered() if self.not_delivered else rows.exclude(UNDELIVERED)
         if self.warning is not None:
             rows = rows.warned(self.warning)
         return match_given(
@@ -392,6 +399,18 @@ def find_assembly(request: ApiRequest, assembly_id: int) -> Assembly:
 def read_assembly(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
     """Returns the text, the ledger of kept and dropped records, and the settings used."""
     return reply(assembly_json(find_assembly(request, assembly_id)))
+
+
+@router.post(
+    "/assemblies/{assembly_id}/delivery", auth=WRITE, response={204: None}, summary="Confirm a delivery"
+)
+@within_spaces()
+def confirm_delivery(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse:
+    """Notes that a context with `awaits_delivery` has arrived in its prompt. Only then does it count as a
+    saving or a cost. Possible for 10 minutes; confirming it again has no further effect.
+    """
+    log.confirm_delivery(Assembly.objects.filter(team_id=request.auth.team_id), assembly_id)
+    return HttpResponse(status=204)
 
 
 @router.get(

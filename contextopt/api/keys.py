@@ -29,7 +29,7 @@ class TeamOut(TypedDict):
 class KeyOut(TypedDict):
     id: int
     name: str
-    scope: Literal["read", "write", "admin"]
+    scope: Literal["gateway", "read", "write", "admin"]
     prefix: str
     created_by: str
     created_at: datetime

@@ -95,7 +95,7 @@ def pack_givens(space: SpaceContext, found: Candidates, sight: Sight = NOTHING) 
         "relevant": found.query is None or found.query.is_relevant,
         "parts": None if found.query is None else Relevance._fields,
         # Most have nothing in sight, so the key is left out.
-        **({"sight": sight.to_json(record.id for record in found.records)} if sight.tokens else {}),
+        **({"sight": sight.to_json(record.id for record in found.records)} if sight.headers else {}),
     }
     body = b"".join(map(_pack_column, _columns(keys, marks, found.query)))
     return bytes([FORMAT]) + zlib.compress(to_json(head) + b"\n" + body, COMPRESSION)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from django.db.models import Case, F, FloatField, OrderBy, When
 from django.db.models.functions import Cast, NullIf
 
-from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL, Kind
+from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL, UNDELIVERED_SQL, Kind
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.assembly import NOT_LOADED
@@ -141,8 +141,13 @@ OUTCOME = (
     ),
     Figure(
         "is_sent", bool,
-        "False for a context that the gateway would have inserted into a prompt it only audited, and for a "
-        "hand-off that no phase received",
+        "False for a context that the gateway would have inserted into a prompt it only audited, for a "
+        "hand-off that no phase received, and for a context of a hook whose delivery was not confirmed",
+    ),
+    Figure("awaits_delivery", bool, in_api=False, in_csv=False),
+    _derived(
+        "not_delivered", bool, "Whether a hook asked for it and has not confirmed that it arrived",
+        sql=UNDELIVERED_SQL,
     ),
     _derived(
         "empty", bool, sql=EMPTY_SQL, totals=(Total("empties", Adds.COUNT),), in_api=False,

@@ -41,6 +41,14 @@ class PromptIn(Input):
     window_share: Share | None = None
     placement: Literal["system", "tail", "append", "auto"] | None = None
     in_sight: Annotated[list[Id], Field(max_length=IN_SIGHT_MAX)] = Field(default_factory=list)
+    in_history: Annotated[
+        list[Id],
+        Field(
+            max_length=IN_SIGHT_MAX,
+            description="Contexts that the history shows for good, such as those of a hook. Their records "
+            "are left out.",
+        ),
+    ] = Field(default_factory=list)
     carried_tokens: Annotated[int, Field(ge=0, le=MAX_TOTAL_TOKENS), NUMBER] | None = None
 
     @property
@@ -61,7 +69,7 @@ class PromptIn(Input):
     @property
     def is_in_conversation(self) -> bool:
         """Whether the conversation or earlier blocks of it are named."""
-        return bool(self.conversation or self.in_sight)
+        return bool(self.conversation or self.in_sight or self.in_history)
 
 
 class AssemblyIn(PromptIn):
@@ -71,6 +79,13 @@ class AssemblyIn(PromptIn):
     """
 
     space: Slug
+    awaits_delivery: Annotated[
+        bool,
+        Field(
+            description="For a context that may not arrive, such as a hook's: it counts once its delivery is "
+            "confirmed."
+        ),
+    ] = False
 
     if TYPE_CHECKING:
 

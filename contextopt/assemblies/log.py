@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
@@ -22,8 +23,9 @@ from contextopt.engine.settings import SCORED_STAGE
 from contextopt.engine.text.tokens import Counter, Measurable
 from contextopt.engine.values import Certificate
 from contextopt.engine.warnings import ContextWarning, warnings_json
-from contextopt.errors import NotFound
+from contextopt.errors import Conflict, NotFound
 from contextopt.locks import HOLD_SPACE
+from contextopt.lookups import find_one
 from contextopt.sql import fetch_column, fetch_one, id_array
 from contextopt.telemetry import names
 from contextopt.telemetry.exporter import Attributes, is_on
@@ -63,6 +65,10 @@ RETURNING assembly_id
 """
 
 
+DELIVERY = timedelta(minutes=10)
+"""How long the delivery of a context can be confirmed."""
+
+
 def draw_ids(number: int) -> list[int]:
     """Reserve ids for assemblies that are logged later. An unused one leaves a gap."""
     statement = "SELECT nextval('contextopt_assembly_id_seq') FROM generate_series(1, %s)"
@@ -90,7 +96,8 @@ def log_assembly(
         "id": drawn_id,
         "created_at": created_at,
         "is_demo": is_demo,
-        "is_sent": is_sent,
+        "is_sent": is_sent and not result.asked.request.awaits_delivery,
+        "awaits_delivery": result.asked.request.awaits_delivery,
         **_assembly_values(result),
         **_payload_values(result, keeps_question=keeps_question),
     }
@@ -103,6 +110,24 @@ def log_assembly(
         attributes = {names.ASSEMBLY_ID: stored[0], **_attributes(logged)}
         record_assembly(attributes=attributes, ms=logged.assembly_ms)
     return logged
+
+
+def confirm_delivery(rows: QuerySet[Assembly], assembly_id: int) -> None:
+    """Note that the context of a hook has arrived, so that it counts. Confirming it again does nothing.
+
+    Raises:
+        NotFound: it is not among the rows.
+        Conflict: it awaits no confirmation, or is older than 10 minutes.
+    """
+    assembly = find_one(rows.filter(pk=assembly_id), f"assembly {assembly_id}")
+    if not assembly.awaits_delivery:
+        raise Conflict(f"Assembly {assembly_id} awaits no confirmation: it counts since it was answered.")
+    if assembly.is_sent:
+        return
+    if timezone.now() - assembly.created_at > DELIVERY:
+        minutes = DELIVERY // timedelta(minutes=1)
+        raise Conflict(f"Assembly {assembly_id} is older than {minutes} minutes, so it stays not delivered.")
+    Assembly.objects.filter(pk=assembly_id, is_sent=False).update(is_sent=True)
 
 
 def _attributes(result: AssemblyResult) -> Attributes:

@@ -64,6 +64,8 @@ _CODES = sorted(INSUFFICIENT)
 # count. `Assembly.is_empty` and `Assembly.saving_counts` apply the same rules to one row.
 EMPTY = Q(kind=Kind.SPACE, stage__gte=LAST_RECORDS_STAGE, records_included=0)
 EMPTY_SQL = f"(a.kind = 'space' AND a.stage >= {LAST_RECORDS_STAGE} AND a.records_included = 0)"
+UNDELIVERED = Q(awaits_delivery=True, is_sent=False)
+UNDELIVERED_SQL = "(a.awaits_delivery AND NOT a.is_sent)"
 # A retry that waits. Older rows still have its full context as their baseline.
 _UNSENT = Q(kind=Kind.RETRY, tokens_after=0)
 _UNSENT_SQL = "(a.kind = 'retry' AND a.tokens_after = 0)"
@@ -81,6 +83,10 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
     def empty(self) -> Self:
         """Return contexts of spaces without a record, though their stage takes records."""
         return self.filter(EMPTY)
+
+    def not_delivered(self) -> Self:
+        """Return contexts of hooks whose delivery was not confirmed."""
+        return self.filter(UNDELIVERED)
 
     def warned(self, code: str) -> Self:
         """Return rows with this warning. The second condition lets the index be used."""
@@ -160,8 +166,11 @@ class Assembly(models.Model):
     cacheable_tokens = models.PositiveIntegerField(null=True)
     truncated = models.BooleanField(default=False)
     # False for what the gateway would have inserted into a prompt that it only audited, and for hand-offs
-    # that no phase received. It is the only figure that may still change.
+    # that no phase received, and contexts of hooks until their delivery is confirmed. It is the only figure
+    # that may still change.
     is_sent = models.BooleanField(default=True, db_default=True)
+    # A hook asked for it, and says so when it has passed the text on.
+    awaits_delivery = models.BooleanField(default=False, db_default=False)
     # A saving doesn't count if one of these is in `engine.warnings.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
     assembly_ms = models.FloatField()
@@ -235,6 +244,12 @@ class Assembly(models.Model):
             models.Index(
                 fields=["task", "created_at", "id"], condition=Q(task__isnull=False), name="assembly_task"
             ),
+            # Lists the contexts that never arrived.
+            models.Index(
+                fields=["team", "-created_at", "-id"],
+                condition=Q(awaits_delivery=True, is_sent=False),
+                name="assembly_undelivered",
+            ),
             # Finds a prompt by the hash of its text.
             models.Index(fields=["team", "sha256"], name="assembly_hash"),
         ]
@@ -290,8 +305,15 @@ class Assembly(models.Model):
         return self.kind == Kind.SPACE and (self.stage or 0) > HEADER_STAGE and not self.records_included
 
     @property
+    def not_delivered(self) -> bool:
+        """Whether a hook asked for it and has not said that it arrived."""
+        return self.awaits_delivery and not self.is_sent
+
+    @property
     def not_counted(self) -> str:
         """The reason why this doesn't count as a saving, or an empty text if it counts."""
+        if self.not_delivered:
+            return "its delivery was not confirmed"
         if not self.is_sent:
             is_handoff = self.kind == Kind.HANDOFF
             return "no phase received it" if is_handoff else "the prompt was audited and went on without it"

@@ -35,6 +35,8 @@ PATIENCE_SECONDS = 0.25
 REMEMBERED_MAX = 10_000
 THREADS = 4
 NONE: Literal[""] = ""
+NO_KEY = "Send a Contextopt API key in the header X-Contextopt-Key."
+WRONG_KEY = "X-Contextopt-Key is not a valid Contextopt API key."
 SLUG_MAX = 64
 UNKNOWN = "?"
 """Stands for slugs too long for any space. A key's latest unknown slug is remembered under it."""
@@ -89,18 +91,23 @@ class Gate:
         self._checks: dict[tuple[str, str], asyncio.Task[Admission | None]] = {}
         self._pool = ThreadPoolExecutor(THREADS, "gateway-keys")
 
-    async def admit(self, secret: str, slug: str, address: Callable[[], str]) -> Admission:
+    async def admit(
+        self, secret: str, slug: str, address: Callable[[], str], *, is_in_path: bool = False
+    ) -> Admission:
         """Return the admission of a request with this key, for the space that it names, if any.
 
         Raises:
-            Refused: the key is missing, wrong, too weak or over its limit, or cannot be checked.
+            Refused: the key is missing, wrong, too weak or over its limit, cannot be checked, or stands in
+                the path but may do more than that.
         """
-        if not secret or len(secret) > KEY_MAX:
-            raise Refused("unauthenticated", 401, "Send a Contextopt API key in the header X-Contextopt-Key.")
-        found = await self._find(hash_key(secret), slug if len(slug) <= SLUG_MAX else UNKNOWN)
+        if not secret or (len(secret) > KEY_MAX and not is_in_path):
+            raise Refused("unauthenticated", 401, NO_KEY)
+        found = None
+        if len(secret) <= KEY_MAX:
+            found = await self._find(hash_key(secret), slug if len(slug) <= SLUG_MAX else UNKNOWN)
         if found is None:
-            raise await self._wrong_key(address())
-        _check_use(found.key)
+            raise await self._wrong_key(address(), NO_KEY if is_in_path else WRONG_KEY)
+        _check_use(found.key, is_in_path=is_in_path)
         return found
 
     async def _find(self, secret_hash: str, slug: str) -> Admission | None:
@@ -150,7 +157,7 @@ class Gate:
                 self._known.popitem(last=False)
         return found
 
-    async def _wrong_key(self, address: str) -> Refused:
+    async def _wrong_key(self, address: str, message: str) -> Refused:
         """Count a wrong key and return the refusal."""
         try:
             await in_thread(self._pool, count_wrong_key_from, address)
@@ -159,15 +166,16 @@ class Gate:
             return Refused("too_many", 429, str(error), error.seconds)
         except DATABASE_UNREACHABLE:
             log.warning("gateway_wrong_key_not_counted")
-        return Refused("unauthenticated", 401, "X-Contextopt-Key is not a valid Contextopt API key.")
+        return Refused("unauthenticated", 401, message)
 
 
-def _check_use(key: ApiKey) -> None:
+def _check_use(key: ApiKey, *, is_in_path: bool) -> None:
     """Count the request. Raises: Refused."""
     if key.is_expired:
-        raise Refused("unauthenticated", 401, "X-Contextopt-Key has expired.")
-    if not key.allows(Scope.WRITE):
-        message = f"The gateway needs a key with scope {Scope.WRITE.value}. Yours has scope {key.scope}."
+        raise Refused("unauthenticated", 401, "The Contextopt API key has expired.")
+    if key.scope != Scope.GATEWAY and (is_in_path or not key.allows(Scope.WRITE)):
+        needed = "gateway" if is_in_path else "gateway or write"
+        message = f"This needs a key with scope {needed}. Yours has scope {key.scope}."
         raise Refused("forbidden", 403, message)
     try:
         count_request(key)

@@ -19,6 +19,7 @@ from contextopt.gateway.relay import (
     Call,
     ClientGoneError,
     Headers,
+    KeysDifferError,
     LoopError,
     NoUpstreamError,
     Passage,
@@ -92,22 +93,44 @@ class Gateway:
             return
         try:
             headers = forwarded_headers(call.scope["headers"])
-            secret, slug = call.header("x-contextopt-key"), call.header("x-contextopt-space")
-            admission = await self._gate.admit(secret, slug, call.address)
+            is_in_path, slug = bool(call.path_key), call.header("x-contextopt-space")
+            admission = await self._gate.admit(call.key, slug, call.address, is_in_path=is_in_path)
             url = upstream_url(call.path, call.scope["query_string"], is_anthropic=call.is_anthropic)
         except Refused as error:
             after = [(b"retry-after", str(error.retry_after).encode())] if error.retry_after else []
             kind, can_retry = ERROR_KINDS[error.kind], error.can_retry
             await call.refuse(error.status, kind, error.message, after, can_retry=can_retry)
+        except KeysDifferError as error:
+            await call.refuse(400, "invalid_request_error", str(error))
         except LoopError as error:
             await call.refuse(508, "api_error", str(error))
         except NoUpstreamError as error:
             await call.refuse(502, "api_error", str(error))
         else:
-            if call.protocol is None:
-                await Passage(call, url, headers, call.stream() if call.has_body else b"").relay(self._client)
-            else:
+            if call.protocol is not None:
                 await self._pass_prompt(call, url, headers, admission, call.protocol)
+            elif call.counted is not None and not call.is_encoded:
+                await self._pass_count(call, url, headers, admission, call.counted)
+            else:
+                await Passage(call, url, headers, call.stream() if call.has_body else b"").relay(self._client)
+
+    async def _pass_count(
+        self, call: Call, url: str, headers: Headers, admission: Admission, protocol: Protocol
+    ) -> None:
+        """Forward a prompt to have its tokens counted, with the context that it would get. Log nothing."""
+        try:
+            body = await call.read()
+        except (ClientGoneError, BodyTooSlow) as error:
+            await call.refuse_body(error)
+            return
+        if body is None:
+            await Passage(call, url, headers, call.stream()).relay(self._client)
+            return
+        arrival = Arrival(admission, protocol, url, len(body), timezone.now(), is_count=True)
+        given = call.header("x-contextopt-conversation")
+        sent, prepared = await self._preparation.prepare(arrival, body, given)
+        # The context that is counted has no number, since it is not logged.
+        await Passage(call, url, headers, sent, prepared.headers[:1]).relay(self._client)
 
     async def _pass_prompt(
         self, call: Call, url: str, headers: Headers, admission: Admission, protocol: Protocol
@@ -126,7 +149,7 @@ class Gateway:
         sent: bytes | AsyncIterator[bytes]
         if body is None:
             sent, prepared = call.stream(), Prepared(reason=Reason.TOO_LARGE)
-        elif call.header("content-encoding").lower() not in {"", "identity"}:
+        elif call.is_encoded:
             sent, prepared = body, Prepared(reason=Reason.COMPRESSED)
         else:
             given = call.header("x-contextopt-conversation")

@@ -29,7 +29,15 @@ from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
 from contextopt.engine.settings import MAX_PART_TOKENS, MAX_TOTAL_TOKENS, ContextConfig
 from contextopt.engine.validation import BudgetExceeded
 from contextopt.gateway.admission import Admission
-from contextopt.gateway.insertion import BlockPlace, Composed, Plan, held_cut, place_of, settled
+from contextopt.gateway.insertion import (
+    BlockPlace,
+    Composed,
+    Plan,
+    find_in_history,
+    held_cut,
+    place_of,
+    settled,
+)
 from contextopt.gateway.models import Keep, Reason
 from contextopt.gateway.prompts import Prompt, Sizes, count_tokens, cut_history, dropped_items
 from contextopt.inputs import QUERY_MAX, make_storable
@@ -57,7 +65,7 @@ _composed: "OrderedDict[int, tuple[Admission, AssemblyResult]]" = OrderedDict()
 @dataclass(frozen=True)
 class PromptTask:
     """A prompt that may get a context: whose it is, its conversation so far with its latest cut, and the id
-    drawn for it.
+    drawn for it. If only its tokens are to be counted, the context is not kept for the log.
     """
 
     admission: Admission
@@ -66,6 +74,7 @@ class PromptTask:
     plan: Plan | None
     cut: BlockPlace | None
     drawn_id: int | None
+    is_count: bool = False
 
     @cached_property
     def cut_turn(self) -> int:
@@ -74,6 +83,11 @@ class PromptTask:
         if limit is None:
             return 0
         return cut_history(self.prompt, limit, count_tokens, held=held_cut(self.prompt, self.cut))
+
+    @property
+    def settled(self) -> Composed | None:
+        """What the prompt gets without a decision, or None for a new question."""
+        return settled(self.prompt, self.plan, self.admission.policy.internal_phrases)
 
     def decide(self) -> AssemblyResult:
         """Decide on the context of the last user text.
@@ -97,6 +111,7 @@ class PromptTask:
             conversation=f"gateway:{self.name}",
             placement=placement,
             in_sight=in_sight,
+            in_history=find_in_history(prompt, self.admission.key.team_id, space.id)[-IN_SIGHT_MAX:],
             system_tokens=min(sizes.system, MAX_PART_TOKENS),
             history_tokens=min(sizes.history, MAX_PART_TOKENS),
             total_tokens=_total_tokens(space.settings, sizes),
@@ -108,7 +123,8 @@ class PromptTask:
         placed = decision.placed
         assert self.drawn_id is not None
         kept = {block.id: self.plan.blocks[block.id] for block in placed.kept} if self.plan else {}
-        place = place_of(self.prompt)
+        own_parts = self.plan.own_parts.intersection(kept) if self.plan else frozenset()
+        place, is_part = place_of(self.prompt), self.prompt.turns[-1].is_part
         return Plan(
             place=place,
             placement=placed.placement,
@@ -116,6 +132,7 @@ class PromptTask:
             blocks={**kept, self.drawn_id: place},
             tokens=decision.stats.tokens_used,
             carries_on=placed.carries_on,
+            own_parts=own_parts | {self.drawn_id} if is_part else own_parts,
         )
 
 
@@ -136,8 +153,8 @@ def compose(task: PromptTask, deadline: float) -> Composed:
     """
     began = time.monotonic()
     if began > deadline:
-        return Composed(reason=Reason.TIMEOUT)
-    composed, decision = settled(task.prompt, task.plan), None
+        return Composed(reason=Reason.BUSY)
+    composed, decision = task.settled, None
     if composed is None:
         try:
             decision = task.decide()
@@ -148,7 +165,7 @@ def compose(task: PromptTask, deadline: float) -> Composed:
     ended = time.monotonic()
     if ended > deadline:
         return Composed(reason=Reason.TIMEOUT, seconds=ended - began)
-    if decision is not None and composed.plan is not None:
+    if decision is not None and composed.plan is not None and not task.is_count:
         _composed[composed.plan.assembly_id] = task.admission, decision
         while len(_composed) > COMPOSED_MAX:
             _composed.popitem(last=False)
@@ -224,7 +241,7 @@ class Decider:
         self._pool: ProcessPoolExecutor | None = None
         self._starter = ThreadPoolExecutor(1, "gateway-starter")
         self._lock = threading.Lock()
-        self.waiting = 0
+        self.waiting = self.done = 0
 
     def submit[*Ts, R](self, work: Callable[[*Ts], R], *args: *Ts) -> Future[R]:
         """Queue the work. Its future may raise:
@@ -273,6 +290,7 @@ class Decider:
     def _end(self) -> None:
         with self._lock:
             self.waiting -= 1
+            self.done += 1
 
 
 class Deciders:

@@ -3,6 +3,7 @@
 from typing import ClassVar, Self
 from uuid import uuid4
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -14,6 +15,8 @@ from contextopt.people.models import ApiKey, Team
 from contextopt.spaces.models import Space
 
 CONVERSATION_MAX = 64
+PHRASE_MIN, PHRASE_MAX, PHRASES_MAX = 4, 200, 20
+TIME_LIMIT_MIN_MS, TIME_LIMIT_MS, TIME_LIMIT_MAX_MS = 50, 150, 2_000
 ANSWER_ID_MAX = 200
 
 
@@ -59,9 +62,11 @@ class Reason(models.TextChoices):
     UNREADABLE = "unreadable", "The request is not the protocol's JSON"
     NO_QUESTION = "no_question", "The request has no user text"
     TOOL_RESULTS = "tool_results", "The turn ends in tool results and had no context before"
+    CLIENT_INTERNAL = "client_internal", "The client's own prompt, such as for a title or a summary"
     EMPTY = "empty", "The context is empty"
     OVER_BUDGET = "over_budget", "The prompt leaves no room for a context"
-    TIMEOUT = "timeout", "The context took longer than 150 ms"
+    TIMEOUT = "timeout", "The context took longer than the space's time limit"
+    BUSY = "busy", "Others' contexts took all of the space's time limit"
     UNAVAILABLE = "unavailable", "The database was not available"
     FAILED = "failed", "Assembling the context failed"
 
@@ -86,6 +91,19 @@ class GatewayPolicy(models.Model):
         blank=True,
         help_text="if older turns have more tokens, cut them to half of it; blank to never cut",
     )
+    time_limit_ms = models.PositiveSmallIntegerField(
+        default=TIME_LIMIT_MS,
+        db_default=TIME_LIMIT_MS,
+        help_text="a prompt waits for its context for at most this long, 50 to 2,000",
+    )
+    internal_phrases = ArrayField(
+        models.CharField(max_length=PHRASE_MAX),
+        size=PHRASES_MAX,
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="a prompt that contains one of these is the client's own, and gets no context",
+    )
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
@@ -94,6 +112,10 @@ class GatewayPolicy(models.Model):
             models.CheckConstraint(condition=Q(mode__in=Mode.values), name="gateway_policy_mode"),
             models.CheckConstraint(condition=Q(keep__in=Keep.values), name="gateway_policy_keep"),
             models.CheckConstraint(condition=Q(insert_percent__lte=100), name="gateway_policy_percent"),
+            models.CheckConstraint(
+                condition=Q(time_limit_ms__range=(TIME_LIMIT_MIN_MS, TIME_LIMIT_MAX_MS)),
+                name="gateway_policy_time_limit",
+            ),
             models.CheckConstraint(
                 condition=Q(placement__in=dict(PLACEMENT_CHOICES)), name="gateway_policy_placement"
             ),
@@ -127,7 +149,7 @@ class GatewayRequest(models.Model):
     is_streamed = models.BooleanField(default=False)
     mode = models.CharField(max_length=6, choices=Mode)
     is_inserted = models.BooleanField(default=False)
-    reason = models.CharField(max_length=13, choices=Reason, blank=True)
+    reason = models.CharField(max_length=15, choices=Reason, blank=True)
     outcome = models.CharField(max_length=11, choices=Outcome)
     status_code = models.PositiveSmallIntegerField(
         null=True, help_text="the provider's; null without an answer"
@@ -139,6 +161,8 @@ class GatewayRequest(models.Model):
     # Where the context stands: the number of user texts before its own, and that text's hash.
     turn = models.PositiveIntegerField(null=True)
     question_hash = models.CharField(max_length=32, blank=True)
+    # Whether its context is a content part of its own, and not at the beginning of the text.
+    is_own_part = models.BooleanField(default=False, db_default=False)
     # The user text that the history began with after a cut, in the same way; null if nothing was cut.
     cut_turn = models.PositiveIntegerField(null=True)
     cut_hash = models.CharField(max_length=32, blank=True, db_default="", default="")
@@ -154,6 +178,9 @@ class GatewayRequest(models.Model):
     cache_write_tokens = models.PositiveBigIntegerField(null=True)
     output_tokens = models.PositiveBigIntegerField(null=True)
     added_ms = models.FloatField(help_text="from the whole request's arrival until it went on upstream")
+    time_limit_ms = models.PositiveSmallIntegerField(
+        null=True, help_text="the space's limit at that time, if the context missed it"
+    )
     first_byte_ms = models.FloatField(null=True, help_text="from its arrival to the answer's first byte")
     total_ms = models.FloatField()
     question = models.TextField(blank=True, help_text="kept only if the space's policy says so")

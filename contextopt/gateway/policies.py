@@ -9,11 +9,20 @@ from typing import Annotated, Any, Literal
 
 from django.db import transaction
 from django.db.models import Case, QuerySet, Value, When
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from contextopt.assemblies.candidates import ConfiguredSpace
 from contextopt.engine.settings import MAX_PART_TOKENS
-from contextopt.gateway.models import GatewayPolicy, GatewayRequest
+from contextopt.gateway.models import (
+    PHRASE_MAX,
+    PHRASE_MIN,
+    PHRASES_MAX,
+    TIME_LIMIT_MAX_MS,
+    TIME_LIMIT_MIN_MS,
+    TIME_LIMIT_MS,
+    GatewayPolicy,
+    GatewayRequest,
+)
 from contextopt.inputs import Input
 from contextopt.locks import hold_space
 from contextopt.people.audit import list_events, note_event
@@ -21,8 +30,15 @@ from contextopt.people.models import AuditEvent
 from contextopt.spaces.models import PURGED, Record, Space
 
 CHANGED = "gateway.changed"
+EDITORS_FIELDS = frozenset({"time_limit_ms"})
+"""What editors and keys with scope write may change. The rest takes an admin."""
 # Requests that are erased together.
 BATCH = 500
+
+
+type Phrase = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=PHRASE_MIN, max_length=PHRASE_MAX)
+]
 
 
 class PolicyPatch(Input):
@@ -33,6 +49,8 @@ class PolicyPatch(Input):
     placement: Literal["auto", "system", "tail", "append"] = "auto"
     keep: Literal["sizes", "question", "all"] = "sizes"
     history_tokens: Annotated[int, Field(ge=1, le=MAX_PART_TOKENS)] | None = None
+    time_limit_ms: Annotated[int, Field(ge=TIME_LIMIT_MIN_MS, le=TIME_LIMIT_MAX_MS)] = TIME_LIMIT_MS
+    internal_phrases: Annotated[list[Phrase], Field(default_factory=list, max_length=PHRASES_MAX)]
 
 
 def read_policy(space: Space | ConfiguredSpace) -> GatewayPolicy:

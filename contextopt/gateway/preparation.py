@@ -6,8 +6,9 @@ conversation has already; one that cannot be read goes on unchanged.
 
 import asyncio
 import time
-from collections.abc import Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,7 +17,10 @@ from uuid import UUID, uuid4
 import structlog
 
 from contextopt.assemblies.log import draw_ids
+from contextopt.errors import Busy
+from contextopt.fairness import Lane, Turns
 from contextopt.gateway.admission import Admission
+from contextopt.gateway.clientprompts import is_client_internal
 from contextopt.gateway.deciders import (
     DECIDERS,
     Decider,
@@ -49,7 +53,8 @@ from contextopt.sql import DATABASE_UNREACHABLE, in_thread, until_answered
 from contextopt.strictjson import has_more_values
 from contextopt.telemetry.spans import OpenExchange, Parent
 
-LIMIT_SECONDS = 0.15
+# Two pieces of work for each decider, so that another team's never waits for more than one.
+TURNS = 2 * DECIDERS
 # Weight of the newest context in the moving average of the time that contexts take.
 NEWEST_SHARE = 0.1
 # A smaller prompt is read in the event loop, because handing it to a thread usually takes as long. Streams
@@ -68,7 +73,8 @@ log = structlog.get_logger(__name__)
 class Arrival:
     """A prompt that has arrived as a whole: whose it is, and where it goes.
 
-    `created_at` is when its headers arrived, `started` a time of `perf_counter` after its last byte.
+    `created_at` is when its headers arrived, `started` a time of `perf_counter` after its last byte. If only
+    its tokens are to be counted, nothing is logged or remembered.
     """
 
     admission: Admission
@@ -79,6 +85,7 @@ class Arrival:
     opened: OpenExchange | None = None
     uid: UUID = field(default_factory=uuid4)
     started: float = field(default_factory=time.perf_counter)
+    is_count: bool = False
 
     def ms_until(self, at: float) -> float:
         """Return the milliseconds from its arrival until a time of `perf_counter`."""
@@ -118,6 +125,11 @@ class Prepared:
         return self.mode == Mode.INSERT and self.reason is None
 
     @property
+    def is_late(self) -> bool:
+        """Whether it did not get its context within the space's time limit."""
+        return self.reason in {Reason.TIMEOUT, Reason.BUSY}
+
+    @property
     def status(self) -> str:
         """The value of X-Contextopt-Status."""
         return "inserted" if self.is_inserted else (self.reason or self.mode).value
@@ -133,7 +145,8 @@ class Prepared:
 @dataclass(slots=True)
 class Known:
     """A prompt in insert mode with its contexts so far: the plan that it goes on with, the texts of the
-    plan's blocks, and the context that `decider` composed, or else the reason why there is none.
+    plan's blocks, and the context that `decider` composed, or else the reason why there is none. `begins_at`
+    is how much work the decider will have done when it begins with this.
     """
 
     admission: Admission
@@ -142,8 +155,19 @@ class Known:
     plan: Plan | None
     texts: Mapping[int, str]
     composed: Composed | None = None
+    is_count: bool = False
     decider: Decider | None = None
-    reason: Reason = Reason.TIMEOUT
+    begins_at: int = 0
+    reason: Reason = Reason.BUSY
+
+    @property
+    def phrases(self) -> Sequence[str]:
+        return self.admission.policy.internal_phrases
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a decider has begun to decide on its context."""
+        return self.decider is not None and self.decider.done >= self.begins_at
 
 
 @dataclass
@@ -160,7 +184,8 @@ class Preparation:
     _texts: BlockTexts = field(default_factory=BlockTexts)
     _ids: list[int] = field(default_factory=list)
     _drawing: asyncio.Task[None] | None = None
-    _composing: int = 0
+    _turns: Turns = field(default_factory=lambda: Turns(TURNS, wait_seconds=None))
+    _composing: Counter[int] = field(default_factory=Counter)
     _usual_seconds: float = 0.0
 
     async def start(self) -> None:
@@ -179,10 +204,11 @@ class Preparation:
 
         `given` is the caller's name for the conversation, which may be empty.
         """
-        deadline = time.monotonic() + LIMIT_SECONDS
+        limit = arrival.admission.policy.time_limit_ms / 1_000
+        deadline = time.monotonic() + limit
         read = Prepared()
         try:
-            read = await self._read(arrival, body, given)
+            read = await self._read(arrival, body, given, limit)
             if read.prompt is not None and read.conversation is not None and read.mode == Mode.INSERT:
                 return await self._insert(arrival, read.prompt, read.conversation, body, deadline)
         except Exception:  # Whatever fails here, the prompt goes on.
@@ -190,12 +216,12 @@ class Preparation:
             read = replace(read, reason=Reason.FAILED)
         return body, read
 
-    async def _read(self, arrival: Arrival, body: bytes, given: str) -> Prepared:
+    async def _read(self, arrival: Arrival, body: bytes, given: str, limit: float) -> Prepared:
         """Read the prompt and find its conversation. In insert mode, nothing else is done yet."""
         is_small = len(body) <= READ_AT_ONCE_BYTES and not has_more_values(body, READ_AT_ONCE_VALUES)
         admission, protocol = arrival.admission, arrival.protocol
         try:
-            async with asyncio.timeout(LIMIT_SECONDS):
+            async with asyncio.timeout(limit):
                 if is_small:
                     prompt = read_prompt(protocol, body)
                 else:
@@ -211,17 +237,19 @@ class Preparation:
         if not prompt.turns:
             return Prepared(prompt, reason=Reason.NO_QUESTION)
         conversation = self.conversations.find(admission, given, prompt)
-        if conversation.mode == Mode.INSERT:
+        if conversation.mode == Mode.INSERT or arrival.is_count:
             return Prepared(prompt, conversation)
-        return self._audit(prompt, conversation)
+        return self._audit(prompt, conversation, admission.policy.internal_phrases)
 
-    def _audit(self, prompt: Prompt, conversation: Conversation) -> Prepared:
+    def _audit(self, prompt: Prompt, conversation: Conversation, phrases: Sequence[str]) -> Prepared:
         """Draw an id for the context that would have been inserted, or reuse that of the same question."""
         place = place_of(prompt)
         if conversation.drawn is not None and conversation.drawn[0] == place:
             return Prepared(prompt, conversation, drawn_id=conversation.drawn[1])
         if prompt.ends_in_tool_results:
             return Prepared(prompt, conversation, Reason.TOOL_RESULTS)
+        if is_client_internal(prompt, phrases):
+            return Prepared(prompt, conversation, Reason.CLIENT_INTERNAL)
         drawn_id = self._take_id()
         if drawn_id is None:
             return Prepared(prompt, conversation, Reason.UNAVAILABLE)
@@ -233,16 +261,16 @@ class Preparation:
     ) -> tuple[bytes, Prepared]:
         plan, admission = conversation.plan, arrival.admission
         texts = self._texts.find(plan.blocks) if plan else {}
-        known = Known(admission, prompt, conversation, plan, texts)
+        known = Known(admission, prompt, conversation, plan, texts, is_count=arrival.is_count)
         work = asyncio.create_task(self._learn_contexts(known, deadline))
         await asyncio.wait([work], timeout=deadline - time.monotonic())
         if not work.done():
-            # Work that has not started is cancelled. The rest finishes, but its context is not used.
+            # A decider that has begun finishes, but its context is not used.
+            known.reason = Reason.TIMEOUT if known.has_begun else Reason.BUSY
             work.cancel()
         elif (error := work.exception()) is not None:
-            is_unreachable = isinstance(error, DATABASE_UNREACHABLE)
-            known.reason = Reason.UNAVAILABLE if is_unreachable else Reason.FAILED
-            if not is_unreachable:
+            known.reason = reason_of(error)
+            if known.reason == Reason.FAILED:
                 log.error("gateway_context_failed", exc_info=error)
         composed = known.composed or Composed(reason=known.reason)
         held = 0 if admission.policy.history_tokens is None else held_cut(prompt, conversation.cut)
@@ -251,9 +279,9 @@ class Preparation:
         cut = place_at(prompt, changes.cut_turn) if changes.cut_turn else None
         changed = splice(body, changes.splices, cut_spans(prompt, changes.cut_turn))
         self._texts.keep(changes.texts)
-        if composed.cut_turn is not None:
+        if composed.cut_turn is not None and not arrival.is_count:
             conversation.cut = cut
-        if composed.is_new and plan is not None and known.decider is not None:
+        if composed.is_new and plan is not None and known.decider is not None and not arrival.is_count:
             conversation.plan = plan
             logging = self._log(known.decider, plan.assembly_id, arrival.parent)
             logged = conversation.logged = asyncio.create_task(logging)
@@ -264,13 +292,14 @@ class Preparation:
 
     async def _learn_contexts(self, known: Known, deadline: float) -> None:
         """Find the blocks of the prompt's conversation, and have a context decided for a new question."""
-        is_in_time = self._is_in_time(deadline)
-        self._composing += is_in_time
+        team = known.admission.key.team_id
+        is_in_time = self._is_in_time(team, deadline)
+        self._composing[team] += is_in_time
         try:
             pool = self._pool if is_in_time else self._late
             known.plan = await _recall(pool, known)
             if known.admission.policy.history_tokens is None:
-                known.composed = settled(known.prompt, known.plan)
+                known.composed = settled(known.prompt, known.plan, known.phrases)
             work = [self._read_texts(pool, known)]
             if known.composed is None and is_in_time:
                 work.append(self._compose(known, deadline))
@@ -278,7 +307,9 @@ class Preparation:
                 if error is not None:
                     raise error
         finally:
-            self._composing -= is_in_time
+            self._composing[team] -= is_in_time
+            if not self._composing[team]:
+                del self._composing[team]
 
     async def _read_texts(self, pool: Executor, known: Known) -> None:
         """Read the blocks' texts from the log: a record in them may have been purged since they were sent."""
@@ -291,23 +322,30 @@ class Preparation:
     async def _compose(self, known: Known, deadline: float) -> None:
         """Have a context decided if the question is new, and the history cut if the space sets a limit."""
         prompt, plan, conversation = known.prompt, known.plan, known.conversation
-        is_new = settled(prompt, plan) is None
+        is_new = settled(prompt, plan, known.phrases) is None
         drawn_id = (self._take_id() or await self._draw_one()) if is_new else None
-        task = PromptTask(known.admission, prompt, conversation.name, plan, conversation.cut, drawn_id)
-        decider = self.deciders.least_busy()
-        work = decider.submit(compose, task, deadline)
+        task = PromptTask(
+            known.admission, prompt, conversation.name, plan, conversation.cut, drawn_id, known.is_count
+        )
+        lane = Lane(known.admission.key.team_id)
+        if not self._turns.start(lane):
+            await self._turns.wait(lane)
+        decider = known.decider = self.deciders.least_busy()
+        known.begins_at = decider.done + decider.waiting
+        work = asyncio.wrap_future(decider.submit(compose, task, deadline))
         work.add_done_callback(self._learn)
-        known.composed, known.decider = await asyncio.wrap_future(work), decider
+        work.add_done_callback(lambda _: self._turns.end(lane))
+        # The decider goes on even if the prompt no longer waits for it.
+        known.composed = await asyncio.shield(work)
 
-    def _is_in_time(self, deadline: float) -> bool:
-        """Tell whether another context can be expected in time. If not, waiting would only delay this prompt
-        and those behind it.
+    def _is_in_time(self, team: int, deadline: float) -> bool:
+        """Tell whether another context of the team can be expected in time. If not, waiting would only delay
+        this prompt and those behind it.
         """
-        left = deadline - time.monotonic()
-        before = self._composing / DECIDERS
-        return left > 0 and (self._composing < DECIDERS or (before + 1) * self._usual_seconds < left)
+        left, before = deadline - time.monotonic(), self._composing[team]
+        return left > 0 and (before < DECIDERS or (before / DECIDERS + 1) * self._usual_seconds < left)
 
-    def _learn(self, work: Future[Composed]) -> None:
+    def _learn(self, work: asyncio.Future[Composed]) -> None:
         """Update the average with a context's time, even if it came too late."""
         if work.cancelled() or work.exception() is not None:
             return
@@ -342,6 +380,13 @@ class Preparation:
         if not self._ids:
             self._ids += await in_thread(self._pool, draw_ids, IDS_DRAWN)
         return self._ids.pop(0)
+
+
+def reason_of(error: BaseException) -> Reason:
+    """Return why a prompt whose context raised this goes on without one."""
+    if isinstance(error, Busy):
+        return Reason.BUSY
+    return Reason.UNAVAILABLE if isinstance(error, DATABASE_UNREACHABLE) else Reason.FAILED
 
 
 async def _recall(pool: Executor, known: Known) -> Plan | None:

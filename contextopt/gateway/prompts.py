@@ -46,17 +46,19 @@ class Span(NamedTuple):
 class Slot:
     """Where a block can be spliced in, and the JSON around it there.
 
-    `gap` separates it from text before it, inside the same string.
+    `gap` separates it from text before it, inside the same string. `end` closes what `before` opens.
     """
 
     at: int
     before: bytes = b""
     after: bytes = b""
     gap: str = ""
+    end: "Splice | None" = None
 
-    def splice(self, block: str) -> "Splice":
+    def splices(self, block: str) -> list["Splice"]:
         text = self.gap + (block.rstrip("\n") if self.gap else block)
-        return Splice(self.at, self.before + json.dumps(text, ensure_ascii=False)[1:-1].encode() + self.after)
+        data = self.before + json.dumps(text, ensure_ascii=False)[1:-1].encode() + self.after
+        return [Splice(self.at, data), *([self.end] if self.end else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,21 @@ class Splice:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A user's text, the place for a block before it, and the item of the prompt that it is in."""
+    """A user's text, the places for a block before it, and the item of the prompt that it is in.
+
+    A block stands in the same string as the text, at `in_text`, or in a content part before it, at
+    `own_part`. Clients send one text as a string now and as a part later. `is_part` is how it came now.
+    """
 
     text: str
-    slot: Slot
+    in_text: Slot
+    own_part: Slot | None
     item: int
+    is_part: bool = False
+
+    def slot(self, *, is_own_part: bool) -> Slot:
+        """Return the place of a block, in the given structure if there is one."""
+        return self.own_part if is_own_part and self.own_part else self.in_text
 
     @property
     def digest(self) -> str:
@@ -122,6 +134,7 @@ class Prompt:
 
     `system` and `tools` are texts outside of the items. `system_slot` is None if nothing can be inserted
     into the system prompt. A prompt that continues a stored answer shows none of the earlier turns.
+    `answer_tokens` is the limit for its answer, if it has one.
     """
 
     model: str
@@ -132,6 +145,7 @@ class Prompt:
     items: tuple[Item, ...]
     turns: tuple[Turn, ...]
     continues: bool = False
+    answer_tokens: int | None = None
 
     @cached_property
     def ends_in_tool_results(self) -> bool:

@@ -15,6 +15,7 @@ from contextopt.gateway.prompts import (
     Prompt,
     Slot,
     Span,
+    Splice,
     TooLargeError,
     ToolResult,
     Turn,
@@ -42,6 +43,7 @@ _RESULT_TYPES = ("_output", "_approval_response")
 _ANSWERED = ("tool_call_id", "call_id", "approval_request_id", "id")
 SYSTEM_GAP = "\n\n"
 # Values under these names are not text for the model, or are images or files of unknown token size.
+_ANSWER_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _NO_TEXT = frozenset({
     "type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "data", "url", "image_url", "file_data",
     "file_id", "signature", "encrypted_content", "media_type", "status", "detail", "format", "cache_control",
@@ -74,7 +76,7 @@ def read_chat(body: bytes) -> Prompt:
     request, root = _parse(body)
     places, said = _list(root, request, "messages")
     items = _items(places, said, lambda value: _field(value, "role") in RESULT_ROLES)
-    turns = _turns(places, said, part="text")
+    turns = _turns(body, places, said, part="text")
     slot: Slot | None = None
     instructing = [number for number, item in enumerate(items) if item.is_system]
     if instructing:
@@ -95,11 +97,11 @@ def read_responses(body: bytes) -> Prompt:
     if isinstance(given, str):
         place = root.members["input"]
         items = [Item(place.span, given)]
-        turns = [Turn(given, Slot(place.start + 1), 0)] if given.strip() else []
+        turns = [Turn(given, Slot(place.start + 1), None, 0)] if given.strip() else []
     else:
         places, said = _list(root, request, "input")
         items = _items(places, said, lambda value: _field(value, "type").endswith("_output"))
-        turns = _turns(places, said, part="input_text")
+        turns = _turns(body, places, said, part="input_text")
     slot = _field_slot(body, root, "instructions")
     if slot is None and places:
         slot = _message_slot(places[0].start, "developer", is_after=False)
@@ -115,7 +117,7 @@ def read_messages(body: bytes) -> Prompt:
         said,
         lambda value: any(_field(part, "type") == "tool_result" for part in _values(value, "content")),
     )
-    turns = _turns(places, said, part="text")
+    turns = _turns(body, places, said, part="text")
     slot = _field_slot(body, root, "system")
     if isinstance(request.get("system"), list):
         place = root.members["system"]
@@ -239,29 +241,34 @@ def _prompt(
         items=tuple(items),
         turns=tuple(turns),
         continues=continues,
+        answer_tokens=next((n for n in map(request.get, _ANSWER_LIMITS) if isinstance(n, int)), None),
     )
 
 
-def _turns(places: Sequence[Place], said: Sequence[Any], *, part: str) -> list[Turn]:
+def _turns(body: bytes, places: Sequence[Place], said: Sequence[Any], *, part: str) -> list[Turn]:
     """Return the user's texts. Only the last one of a message counts."""
     found = []
     for number, (place, value) in enumerate(zip(places, said, strict=True)):
         if _field(value, "role") == "user" and "content" in value:
-            turn = _turn(place.members["content"], value["content"], number, part)
+            turn = _turn(body, place.members["content"], value["content"], number, part)
             found += [turn] if turn else []
     return found
 
 
-def _turn(place: Place, content: Any, item: int, part: str) -> Turn | None:
+def _turn(body: bytes, place: Place, content: Any, item: int, part: str) -> Turn | None:
+    opening = b'{"type":"%s","text":' % part.encode()
     if isinstance(content, str):
-        return Turn(content, Slot(place.start + 1), item) if content.strip() else None
+        end = Splice(place.end, b"}]")
+        own_part = Slot(place.start, b"[" + opening + b'"', b'"},' + opening, end=end)
+        return Turn(content, Slot(place.start + 1), own_part, item) if content.strip() else None
     parts = content if isinstance(content, list) else []
     for number in reversed(range(len(parts))):
         is_text = _field(parts[number], "type") in TEXT_PARTS
         text = _field(parts[number], "text") if is_text else ""
         if text.strip():
             at = place.elements[number].start
-            return Turn(text, Slot(at, b'{"type":"%s","text":"' % part.encode(), b'"},'), item)
+            in_text = Slot(_find(body, at, 1).members["text"].start + 1)
+            return Turn(text, in_text, Slot(at, opening + b'"', b'"},'), item, is_part=True)
     return None
 
 

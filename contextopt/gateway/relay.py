@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import httpx2
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.utils.crypto import salted_hmac
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.gateway.modelanswers import AnswerCopy
@@ -25,6 +25,12 @@ PROTOCOLS = {
     "/v1/chat/completions": Protocol.CHAT,
     "/v1/responses": Protocol.RESPONSES,
     MESSAGES_PATH: Protocol.MESSAGES,
+}
+PATH_KEY = "/k/"
+# These count a prompt's tokens and ask no model.
+COUNTS = {
+    f"{MESSAGES_PATH}/count_tokens": Protocol.MESSAGES,
+    "/v1/responses/input_tokens": Protocol.RESPONSES,
 }
 CONNECT_SECONDS = 10.0
 # Close idle connections early. A request on one that the upstream has just closed would fail.
@@ -46,6 +52,10 @@ class NoUpstreamError(Exception):
 
 class LoopError(Exception):
     """The request has passed this gateway before."""
+
+
+class KeysDifferError(Exception):
+    """The keys in the path and in the header are not the same."""
 
 
 class ClientGoneError(Exception):
@@ -97,6 +107,8 @@ class Call:
     path: str = field(init=False)
     # The path in its usual spelling, to recognise it. The original one is forwarded.
     plain_path: str = field(init=False)
+    # The key at the beginning of the path, for clients that cannot send headers.
+    path_key: str = field(init=False)
     # Set once the whole request was received. Only then can a disconnect be noticed.
     is_received: asyncio.Event = field(default_factory=asyncio.Event)
     _parts: list[bytes] = field(default_factory=list)
@@ -105,16 +117,37 @@ class Call:
         self.receive = with_deadline(self.receive)
         self.headers = {name.lower(): value for name, value in self.scope["headers"]}
         raw = self.scope.get("raw_path") or self.scope["path"].encode()
-        self.path = raw.decode("latin-1").partition("?")[0]
+        path = raw.decode("latin-1").partition("?")[0]
+        self.path_key, self.path = split_path_key(path)
+        if self.path_key:
+            # From here on nothing sees the key: no log, no error and no upstream.
+            self.scope |= {"path": unquote(self.path), "raw_path": self.path.encode("latin-1")}
         self.plain_path = "/" + "/".join(filter(None, unquote(self.path).split("/")))
 
     def header(self, name: str) -> str:
         return self.headers.get(name.encode(), b"").decode("latin-1").strip()
 
     @property
+    def key(self) -> str:
+        """The secret in the path or else in the header. Raises: KeysDifferError."""
+        given = self.header("x-contextopt-key")
+        if self.path_key and given and not constant_time_compare(self.path_key, given):
+            raise KeysDifferError("The keys in the path and in the header X-Contextopt-Key differ.")
+        return self.path_key or given
+
+    @property
     def protocol(self) -> Protocol | None:
         """The protocol of a prompt, or None for every other request."""
         return PROTOCOLS.get(self.plain_path) if self.scope["method"] == "POST" else None
+
+    @property
+    def counted(self) -> Protocol | None:
+        """The protocol of a prompt whose tokens are to be counted, or None for every other request."""
+        return COUNTS.get(self.plain_path) if self.scope["method"] == "POST" else None
+
+    @property
+    def is_encoded(self) -> bool:
+        return self.header("content-encoding").lower() not in {"", "identity"}
 
     @property
     def is_anthropic(self) -> bool:
@@ -198,6 +231,14 @@ class Call:
             await self.refuse(408, "timeout_error", BODY_TOO_SLOW, [(b"connection", b"close")])
         else:
             await self.refuse(400, "invalid_request_error", "The body ended too early.")
+
+
+def split_path_key(path: str) -> tuple[str, str]:
+    """Return the key in a path of the form `/k/KEY/v1/…`, which may be empty, and the path without it."""
+    if not path.startswith(PATH_KEY):
+        return "", path
+    key, _, rest = path.removeprefix(PATH_KEY).partition("/")
+    return unquote(key), f"/{rest}"
 
 
 def open_connections() -> httpx2.AsyncClient:

@@ -31,10 +31,14 @@ RequestsPerMinute = Annotated[int, Field(ge=1, le=REQUESTS_MAX), NUMBER]
 
 
 class KeyIn(Input):
-    """A new key. `spaces` limits it to some of the team's spaces. Without it, the key reaches all of them."""
+    """A new key. `spaces` limits it to some of the team's spaces. Without it, the key reaches all of them.
+
+    A key with scope `gateway` can stand in the path of the gateway's address. It opens nothing else, and
+    needs `spaces` and `expires_at`.
+    """
 
     name: Name
-    scope: Literal["read", "write", "admin"] = "write"
+    scope: Literal["gateway", "read", "write", "admin"] = "write"
     expires_at: Moment | None = None
     spaces: Annotated[list[Slug] | None, Field(min_length=1, max_length=SPACES_MAX)] = None
     requests_per_minute: RequestsPerMinute | None = None

@@ -11,10 +11,10 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from contextopt.errors import Conflict, InvalidInput, TooManyRequests
+from contextopt.errors import Conflict, FieldProblem, InvalidInput, TooManyRequests
 from contextopt.people.audit import note_event
 from contextopt.people.inputs import KeyIn, RotationIn
-from contextopt.people.models import SPACE_SLUGS_SQL, ApiKey, Team, Way, hash_key
+from contextopt.people.models import SPACE_SLUGS_SQL, ApiKey, Scope, Team, Way, hash_key
 from contextopt.sql import fetch_one
 
 
@@ -23,10 +23,15 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
     """Create a key and return it with its secret. Only a hash of the secret is stored.
 
     Raises:
-        InvalidInput: the expiry is not in the future, there is no such space, or a key that is limited to
-            spaces would be an admin.
+        InvalidInput: the expiry is not in the future, there is no such space, a key that is limited to
+            spaces would be an admin, or one for the gateway has no spaces or no expiry.
     """
     _check_future(data.expires_at)
+    if data.scope == "gateway":
+        missing = [name for name in ("spaces", "expires_at") if getattr(data, name) is None]
+        if missing:
+            about = "is required for a key with scope gateway"
+            raise InvalidInput([FieldProblem(name, about) for name in missing])
     if data.spaces is not None and data.scope == "admin":
         raise InvalidInput.of("spaces", "cannot limit a key with scope admin, which could create others")
     key, secret = ApiKey.objects.create_with_secret(
@@ -141,12 +146,13 @@ def read_secret(headers: Mapping[str, str]) -> str:
 
 
 def find_key(secret: str, way: Way = Way.HTTP) -> ApiKey | None:
-    """Return the usable key of this secret and note its use."""
+    """Return the usable key of this secret and note its use. A key of the gateway is of use only there."""
     if not secret or len(secret) > KEY_MAX:
         return None
     key = load_key(hash_key(secret))
-    if key is not None:
-        key.touch(way)
+    if key is None or not key.allows(Scope.READ):
+        return None
+    key.touch(way)
     return key
 
 

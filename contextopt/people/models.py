@@ -114,8 +114,9 @@ class Membership(models.Model):
 
 
 class Scope(Rank):
-    """The scopes of API keys."""
+    """The scopes of API keys. One with scope `gateway` opens the gateway's paths and nothing else."""
 
+    GATEWAY = "gateway", "Gateway"
     READ = "read", "Read"
     WRITE = "write", "Write"
     ADMIN = "admin", "Admin"
@@ -213,6 +214,11 @@ class ApiKey(models.Model):
             # An admin could give itself another key.
             models.CheckConstraint(
                 condition=Q(space_ids=None) | ~Q(scope=Scope.ADMIN), name="api_key_limited_is_no_admin"
+            ),
+            # It stands in addresses, which are often stored or shown.
+            models.CheckConstraint(
+                condition=~Q(scope=Scope.GATEWAY) | Q(space_ids__len__gte=1, expires_at__isnull=False),
+                name="api_key_gateway_is_limited",
             ),
             models.CheckConstraint(
                 condition=Q(requests_per_minute=None) | Q(requests_per_minute__gte=1), name="api_key_requests"

@@ -17,15 +17,24 @@ from contextopt.strictjson import DuplicateKey, NotFinite, read_json
 class ListField(forms.CharField):
     """Words separated by commas, as a list without blanks and duplicates."""
 
+    mark = ", "
+
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value) or ""
-        return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        return list(dict.fromkeys(part.strip() for part in text.split(self.mark.strip(" ")) if part.strip()))
 
     def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, list) else value
+        return self.mark.join(value) if isinstance(value, list) else value
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return bool(self.to_python(data) != (initial or []))
+
+
+class LinesField(ListField):
+    """A list with one entry per line."""
+
+    widget = forms.Textarea(attrs={"rows": 4})
+    mark = "\n"
 
 
 class NotesField(forms.CharField):

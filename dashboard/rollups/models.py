@@ -262,7 +262,7 @@ class Traffic(models.Model):
     key_id = models.BigIntegerField(null=True)
     model = models.CharField(max_length=MODEL_MAX, blank=True)
     mode = models.CharField(max_length=6)
-    reason = models.CharField(max_length=13, blank=True)
+    reason = models.CharField(max_length=15, blank=True)
     requests = models.PositiveIntegerField()
     inserted = models.PositiveIntegerField()
     failed = models.PositiveIntegerField(

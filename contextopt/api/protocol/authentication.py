@@ -36,11 +36,15 @@ def admit(request: HttpRequest, secret: str, needed: Scope) -> ApiKey | None:
     key = find_key(secret.strip(), way_of(request.headers.get("User-Agent", "")))
     if key is not None:
         request.allowance = count_request(key)  # type: ignore[attr-defined]
-        if not key.allows(needed):
-            raise AuthorizationError(
-                message=f"This requires a key with scope {needed.value}. Yours has scope {key.scope}."
-            )
+        require_scope(key, needed)
     return key
+
+
+def require_scope(key: ApiKey, needed: Scope) -> None:
+    """Raises: AuthorizationError: the key's scope is lower."""
+    if not key.allows(needed):
+        message = f"This requires a key with scope {needed.value}. Yours has scope {key.scope}."
+        raise AuthorizationError(message=message)
 
 
 class BearerKey(HttpBearer):

@@ -41,15 +41,25 @@ def load_conversation(asked: PreparedRequest) -> Conversation:
         return Conversation(system, history)
     if request.in_sight and request.placement not in {APPEND, AUTO}:
         raise InvalidInput.of("in_sight", "is only for the placements append and auto")
-    blocks = _load_blocks(asked.team_id, space.id, request.in_sight, tokenizer)
-    missing = next((one for one in request.in_sight if one not in {block.id for block in blocks}), None)
-    if missing is not None:
-        raise NotFound(f"There is no assembly {missing} of the space {space.slug!r} (in_sight).")
+    named = {"in_sight": request.in_sight, "in_history": request.in_history}
+    loaded = {}
+    for field, ids in named.items():
+        loaded[field] = blocks = _load_blocks(asked.team_id, space.id, ids, tokenizer)
+        missing = next((one for one in ids if one not in {block.id for block in blocks}), None)
+        if missing is not None:
+            raise NotFound(f"There is no assembly {missing} of the space {space.slug!r} ({field}).")
     if request.query:
         question_tokens = tokenizer.count(request.query)
         if request.history is not None and request.history.endswith(request.query):
             history = max(0, history - question_tokens)
-    return Conversation(system, history, question_tokens, blocks, _last_prompt(asked))
+    return Conversation(
+        system,
+        history,
+        question_tokens,
+        loaded["in_sight"],
+        _last_prompt(asked),
+        in_history=loaded["in_history"],
+    )
 
 
 def _payloads(team_id: int) -> QuerySet[AssemblyPayload]:

@@ -91,11 +91,11 @@ class Sight:
     records: Mapping[int, Seen] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, blocks: Iterable[Block]) -> "Sight":
-        tokens, headers = 0, set()
+    def of(cls, blocks: Sequence[Block], in_history: Sequence[Block] = ()) -> "Sight":
+        """Return what blocks show. The tokens of those in the history count there."""
+        tokens, headers = sum(block.tokens for block in blocks), set()
         records: dict[int, Seen] = {}
-        for block in blocks:
-            tokens += block.tokens
+        for block in (*in_history, *blocks):
             headers.add(block.header)
             for record_id, seen in block.records.items():
                 before = records.get(record_id, seen)

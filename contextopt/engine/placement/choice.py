@@ -126,7 +126,7 @@ class Conversation:
     """A conversation before its next prompt. Sizes are in tokens, `history_tokens` without blocks.
 
     `blocks` are those that the caller still holds, in their order in the prompt. `last` is None before the
-    first prompt.
+    first prompt. The texts of those `in_history` are a part of the history and stay whatever is chosen.
     """
 
     system_tokens: int = 0
@@ -134,6 +134,7 @@ class Conversation:
     question_tokens: int = 0
     blocks: tuple[Block, ...] = ()
     last: LastPrompt | None = None
+    in_history: tuple[Block, ...] = ()
 
     def prompt_tokens(self, kept: int, new_tokens: int) -> int:
         carried = sum(block.tokens for block in self.blocks[:kept])
@@ -255,7 +256,7 @@ def _try(
 ) -> Placed | None:
     """Decide with the first blocks in sight. Return None if they leave no room or exceed the bound."""
     blocks = conversation.blocks[:kept]
-    sight = Sight.of(blocks)
+    sight = Sight.of(blocks, conversation.in_history)
     try:
         outcome = decide(sight)
     except BudgetExceeded:

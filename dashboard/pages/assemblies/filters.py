@@ -32,8 +32,8 @@ class AssembliesForm(SpaceFilterForm):
     """
 
     chip_names = (
-        "space", "kind", "phase", "stage", "truncated", "empty", "warning", "slow", "start", "end",
-        "conversation", "config", "model", "source",
+        "space", "kind", "phase", "stage", "truncated", "empty", "undelivered", "warning", "slow", "start",
+        "end", "conversation", "config", "model", "source",
     )  # fmt: skip
     kind = forms.ChoiceField(
         choices=[("", "All kinds"), *Kind.choices, (AGENTS, "All agent contexts")], required=False
@@ -44,6 +44,9 @@ class AssembliesForm(SpaceFilterForm):
         choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False
     )
     empty = forms.ChoiceField(choices=[("", "Empty or not"), ("yes", "Empty")], required=False)
+    undelivered = forms.ChoiceField(
+        choices=[("", "Delivered or not"), ("yes", "Not delivered")], required=False, label="Delivery"
+    )
     warning = forms.ChoiceField(choices=[("", "Any warning"), *WARNINGS], required=False)
     slow = forms.ChoiceField(
         label="Time", choices=[("", "Any assembly time"), ("yes", f"Over {SLOW_MS} ms")], required=False
@@ -117,6 +120,8 @@ class AssembliesForm(SpaceFilterForm):
             found = found.filter(truncated=given["truncated"] == "yes")
         if given["empty"]:
             found = found.empty()
+        if given["undelivered"]:
+            found = found.not_delivered()
         if given["warning"]:
             found = found.warned(given["warning"])
         return found.slow() if given["slow"] else found
@@ -128,7 +133,17 @@ class AssembliesForm(SpaceFilterForm):
         where they are. Sorting and searching read more rows than those of a page.
         """
         found = self.select()
-        indexed = ("find", "conversation", "empty", "warning", "slow", "sort", "words", "source")
+        indexed = (
+            "find",
+            "conversation",
+            "empty",
+            "undelivered",
+            "warning",
+            "slow",
+            "sort",
+            "words",
+            "source",
+        )
         if not self.is_valid() or any(self.cleaned_data[name] for name in indexed):
             return found
         wanted = self._narrowing(cursor)

@@ -1,5 +1,7 @@
 """How the gateway treats prompts of a space: audit or insert, for which share, and what is kept."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
@@ -7,18 +9,25 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from contextopt.gateway.models import PLACEMENT_CHOICES, Keep, Mode
+from contextopt.gateway.models import (
+    PLACEMENT_CHOICES,
+    TIME_LIMIT_MAX_MS,
+    TIME_LIMIT_MIN_MS,
+    Keep,
+    Mode,
+)
 from contextopt.gateway.policies import (
     CHANGED,
+    EDITORS_FIELDS,
     PolicyPatch,
     change_policy,
     last_change,
     policy_values,
     read_policy,
 )
-from contextopt.people.models import AuditEvent, Role
+from contextopt.people.models import AuditEvent, Membership, Role
 from contextopt.spaces.models import Space
-from dashboard.kit.forms import InputForm
+from dashboard.kit.forms import InputForm, LinesField
 from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
 from dashboard.kit.responses import render_page
 
@@ -56,6 +65,26 @@ class PolicyForm(InputForm[PolicyPatch]):
         help_text="Leave blank to never cut. Whole turns are cut, the oldest first, to half of this.",
         widget=forms.NumberInput(attrs={"min": 1}),
     )
+    time_limit_ms = forms.IntegerField(
+        label="Time limit (ms)",
+        help_text="A prompt waits for its context for at most this long, then goes on without a new one.",
+        widget=forms.NumberInput(attrs={"min": TIME_LIMIT_MIN_MS, "max": TIME_LIMIT_MAX_MS}),
+    )
+
+    internal_phrases = LinesField(
+        required=False,
+        label="Phrases of clients' own prompts",
+        help_text=(
+            "One per line. A prompt that contains one gets no context. Prompts for titles, summaries and "
+            "suggestions are usually recognised without it."
+        ),
+    )
+
+    def __init__(self, *args: Any, membership: Membership, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            needed = Role.EDITOR if name in EDITORS_FIELDS else Role.ADMIN
+            field.disabled = not membership.allows(needed)
 
 
 @require_http_methods(["GET", "POST"])
@@ -64,13 +93,13 @@ def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a space's policy; a POST changes it."""
     space = get_space(request, slug)
     policy = read_policy(space)
+    before = policy_values(policy)
+    form = PolicyForm(request.POST or None, initial=dict(before), membership=request.membership)
     if request.method == "GET":
-        return _render(request, space, PolicyForm(initial=dict(policy_values(policy))))
-    require_role(request, Role.ADMIN)
-    form = PolicyForm(request.POST)
+        return _render(request, space, form)
+    require_role(request, Role.EDITOR)
     if not form.is_valid():
         return _render(request, space, form, status=422)
-    before = policy_values(policy)
     changed = change_policy(space=space, changes=form.value, actor=request.actor)
     if policy_values(changed) == before:
         messages.info(request, "Nothing was changed.")
@@ -89,11 +118,13 @@ def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
 def traffic_policy_undo(request: TeamRequest, slug: str, event_id: int) -> HttpResponse:
     """Give a space's policy the values from before a change, unless it has been changed again since."""
     space = get_space(request, slug)
-    require_role(request, Role.ADMIN)
+    require_role(request, Role.EDITOR)
     rows = AuditEvent.objects.of(request.team).filter(action=CHANGED, subject=space.slug)
     event = rows.filter(pk=event_id).first()
     if event is None:
         raise Http404("No such change.")
+    if event.before.keys() - EDITORS_FIELDS:
+        require_role(request, Role.ADMIN)
     if event != last_change(space):
         messages.error(request, "Not undone. The settings were changed again in the meantime.")
     else:

@@ -191,6 +191,8 @@ def tell_of_contexts(story: Story) -> None:
     ask("get", "/assemblies", query={"space": "support", "stage": 5, "kind": "space"})
     ask("get", "/assemblies/{assembly}")
     ask("get", "/assemblies/{assembly}/verification")
+    ask("post", "/assemblies", {"space": "support", "awaits_delivery": True}, hook="id")
+    ask("post", "/assemblies/{hook}/delivery")
     ask("get", "/assemblies/{assembly}/explain", query={"expect": "wiki:restore"})
     ask("post", "/assemblies/{assembly}/replay", {"config": 2, "settings": {"context_tokens": 500}})
     ask("post", "/placement-simulations", {

@@ -86,13 +86,14 @@ ENDPOINTS = list(starmap(Endpoint, [
     ("GET", "/spaces/{slug}/configs/1", "read", None),
     ("POST", "/spaces/{slug}/configs/1/activate", "admin", None),
     ("GET", "/spaces/{slug}/gateway", "read", None),
-    ("PATCH", "/spaces/{slug}/gateway", "admin", {"mode": "insert"}),
+    ("PATCH", "/spaces/{slug}/gateway", "write", {"time_limit_ms": 200}),
     ("GET", "/assemblies", "read", None),
     ("POST", "/assemblies", "write", {"space": "{slug}"}),
     ("POST", "/assemblies/preview", "read", {"space": "{slug}"}),
     ("POST", "/assemblies/batch", "write", {"space": "{slug}", "queries": [{"id": "1"}]}),
     ("GET", "/assemblies/{assembly}", "read", None),
     ("GET", "/assemblies/{assembly}/verification", "read", None),
+    ("POST", "/assemblies/{hook}/delivery", "write", None),
     ("POST", "/assemblies/{assembly}/replay", "read", {"settings": {"max_records": 3}}),
     ("GET", "/assemblies/{assembly}/explain?expect={record}", "read", None),
     ("GET", "/phases", "read", None),
@@ -270,6 +271,7 @@ def make_places(space: Space, team: Team) -> dict[str, object]:
         "phase": "building", "finding": "F-001", "decision": "F-002",
         "repo": repository.pk, "conversation": conversation.pk, "message": message.pk,
         "review": make_review(space).pk, "document": document_id,
+        "hook": factories.make_assembly(space, awaits_delivery=True).id,
     } | make_question_places(space)  # fmt: skip
 
 

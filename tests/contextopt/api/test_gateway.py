@@ -10,6 +10,7 @@ from tests.contextopt.api.conftest import fields_of
 GATEWAY = "/spaces/support/gateway"
 DEFAULTS = {
     "mode": "audit", "insert_percent": 100, "placement": "auto", "keep": "sizes", "history_tokens": None,
+    "time_limit_ms": 150, "internal_phrases": [],
 }  # fmt: skip
 
 
@@ -48,6 +49,11 @@ def test_each_change_is_logged_with_what_differs(api, space):
         ({"keep": "everything"}, "keep"),
         ({"history_tokens": 0}, "history_tokens"),
         ({"history_tokens": 200_001}, "history_tokens"),
+        ({"time_limit_ms": 49}, "time_limit_ms"),
+        ({"time_limit_ms": 2_001}, "time_limit_ms"),
+        ({"internal_phrases": ["abc"]}, "internal_phrases.0"),
+        ({"internal_phrases": ["x" * 201]}, "internal_phrases.0"),
+        ({"internal_phrases": ["some phrase"] * 21}, "internal_phrases"),
         ({"share": 5}, "share"),
     ],
 )
@@ -63,3 +69,11 @@ def test_each_space_has_a_policy_of_its_own(api, team, space):
     api.patch("/spaces/sales/gateway", {"mode": "insert"})
     assert api.get("/spaces/sales/gateway").json()["mode"] == "insert"
     assert api.get(GATEWAY).json()["mode"] == "audit"
+
+
+def test_a_key_with_scope_write_changes_the_time_limit_alone(writer, space):
+    assert writer.patch(GATEWAY, {"time_limit_ms": 400}).json()["time_limit_ms"] == 400
+    refused = writer.patch(GATEWAY, {"time_limit_ms": 500, "keep": "all"})
+    assert refused.status_code == 403
+    assert "scope admin" in refused.json()["detail"]
+    assert writer.get(GATEWAY).json() == {**DEFAULTS, "time_limit_ms": 400}

@@ -29,7 +29,7 @@ OPEN = {
     "/records/{record}/revisions/1/restore", "/spaces/{slug}/configs", "/spaces/{slug}/configs/1",
     "/spaces/{slug}/gateway",
     "/assemblies", "/assemblies/preview", "/assemblies/batch", "/assemblies/{assembly}",
-    "/assemblies/{assembly}/verification", "/assemblies/{assembly}/replay",
+    "/assemblies/{assembly}/verification", "/assemblies/{hook}/delivery", "/assemblies/{assembly}/replay",
     "/assemblies/{assembly}/explain?expect={record}", "/conversations", "/conversations/{conversation}",
     "/conversations/{conversation}/messages", "/messages/{message}", "/messages/{message}/prompt",
     "/messages/{message}/cancel", "/messages/{message}/retry", "/feedback", "/feedback/withdraw",

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
+from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.purge import purge_record
 from contextopt.gateway.models import GatewayRequest
@@ -279,3 +282,114 @@ def test_a_slow_context_is_left_out(inserting: Inserting, upstream: Upstream) ->
     late = GatewayRequest.objects.filter(reason="timeout", team=caller.space.team)
     wait_until(late.exists)
     assert late.latest("id").added_ms >= 150
+
+
+def test_the_time_limit_of_the_space(inserting: Inserting, upstream: Upstream) -> None:
+    """A decision that has begun is late, and one that waits for others is behind them."""
+    caller = inserting(time_limit_ms=1_000)
+    body = {"model": "m", "messages": said(FIRST)}
+    caller.chat("Warm?")
+    with transaction.atomic(), connection.cursor() as cursor, ThreadPoolExecutor(3) as pool:
+        cursor.execute("LOCK TABLE contextopt_record IN ACCESS EXCLUSIVE MODE")
+        asked = [pool.submit(caller.send, "/v1/chat/completions", body, {}) for _ in range(3)]
+        statuses = sorted(answer.result().headers["x-contextopt-status"] for answer in asked)
+    assert statuses == ["busy", "timeout", "timeout"]
+    rows = GatewayRequest.objects.filter(reason__in=["busy", "timeout"], time_limit_ms=1_000)
+    wait_until(lambda: rows.count() == 3)
+    assert min(row.added_ms for row in rows) >= 1_000
+
+
+def test_a_prompt_that_a_client_sends_to_itself(inserting: Inserting, upstream: Upstream) -> None:
+    """It gets no context of its own, and still begins as the conversation does."""
+    caller = inserting(placement="append", keep="question", internal_phrases=["ticket router"])
+    caller.chat(FIRST)
+    before = sent(upstream)
+    caller.logged()
+    summary = (
+        "Your task is to write a summary of the conversation so far. Use <summary> tags. Do not use tools. "
+        "Only return the summary, in under 500 words."
+    )
+    for text in (summary, "Ticket router: which queue?"):
+        response = caller.chat(FIRST, "An old lock.", text)
+        assert response.headers["x-contextopt-status"] == "client_internal"
+        assert sent(upstream) == [*before, *said(FIRST, "An old lock.", text)[1:]]
+    row = caller.logged(3)[-1]
+    assert (row.reason, row.question, row.assembly_id) == ("client_internal", text, None)
+    caller.chat(FIRST, "An old lock.", SECOND)
+    assert sent(upstream)[0] == before[0]
+
+
+def test_a_clients_own_prompt_is_not_foreseen(caller: Caller) -> None:
+    body = {"model": "m", "max_tokens": 1, "messages": said("quota")}
+    assert caller.post("/v1/chat/completions", body).headers["x-contextopt-status"] == "client_internal"
+    [row] = caller.logged()
+    assert (row.mode, row.assembly_id) == ("audit", None)
+
+
+@pytest.mark.parametrize("is_part_first", [True, False])
+def test_a_text_keeps_the_structure_of_its_block(
+    inserting: Inserting, process: Process, upstream: Upstream, is_part_first: bool
+) -> None:
+    """Clients send a text as a part now and as a string later. The provider sees the same all the time."""
+
+    def message(*, is_part: bool) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "text", "text": FIRST}] if is_part else FIRST}
+
+    def ask(*messages: dict[str, Any]) -> Any:
+        body = {"model": "m", "max_tokens": 100, "messages": messages}
+        assert caller.post("/v1/messages", body).headers["x-contextopt-status"] == "inserted"
+        return [parts(message["content"]) for message in sent(upstream)]
+
+    def parts(content: Any) -> list[str]:
+        return [content] if isinstance(content, str) else [part["text"] for part in content]
+
+    caller = inserting(placement="append")
+    [first] = ask(message(is_part=is_part_first))
+    assert [blocks(part) for part in first] == ([1, 0] if is_part_first else [1])
+    rest = said(FIRST, "An old lock.", SECOND)[1:]
+    assert ask(message(is_part=not is_part_first), *rest)[0] == first
+    caller.logged(2)
+    process.stop()
+    process.start()
+    rest = said(FIRST, "An old lock.", SECOND, "A full relay.", "And then?")[1:]
+    assert ask(message(is_part=not is_part_first), *rest)[0] == first
+
+
+def test_tokens_are_counted_with_the_context(inserting: Inserting, upstream: Upstream) -> None:
+    """Counting asks no model, so it is not logged, and the prompt itself still gets its context."""
+    caller = inserting(placement="append")
+    body = {"model": "m", "messages": said(FIRST)}
+    counted = caller.post("/v1/messages/count_tokens", body)
+    assert counted.headers["x-contextopt-status"] == "inserted"
+    assert "x-contextopt-assembly" not in counted.headers
+    [got] = upstream.got
+    assert got.target == "/v1/messages/count_tokens"
+    caller.post("/v1/messages", {**body, "max_tokens": 100})
+    assert sent(upstream) == got.json["messages"]
+    [row] = caller.logged()
+    assert row.assembly is not None
+
+
+def test_audited_counts_pass_unchanged(caller: Caller, upstream: Upstream) -> None:
+    body = json.dumps({"model": "m", "messages": said(FIRST)}).encode()
+    caller.post("/v1/messages/count_tokens", body)
+    assert upstream.got[-1].body == body
+    caller.post("/v1/messages", body)
+    [row] = caller.logged()
+    assert row.assembly is not None
+
+
+def test_records_of_a_hook_are_left_out(inserting: Inserting, upstream: Upstream) -> None:
+    caller = inserting(placement="append")
+    request = AssemblyIn(space=caller.space.slug, query=FIRST)
+    hooks = assemble_space(team_id=caller.space.team_id, request=request, actor="test")
+    fence = f"context {hooks.id}-{hooks.certificate.sha256[:12]}"
+    reminder = f"<system-reminder>From Contextopt ({fence}):\n\n{hooks.text}</system-reminder>"
+
+    def ask(text: str) -> str:
+        content = [{"type": "text", "text": text}, {"type": "text", "text": FIRST}]
+        caller.post("/v1/messages", {"model": "m", "messages": [{"role": "user", "content": content}]})
+        return json.dumps(sent(upstream)[0]["content"][1:])
+
+    assert "Workers hold the old lock." in ask(reminder.replace(fence[-12:], "0" * 12))
+    assert "Workers hold the old lock." not in ask(reminder)

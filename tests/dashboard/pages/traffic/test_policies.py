@@ -1,12 +1,14 @@
 import pytest
 
 from contextopt.gateway.models import GatewayPolicy
-from contextopt.people.models import AuditEvent
+from contextopt.people.models import AuditEvent, Role
+from tests import factories
 
 URL = "/traffic/spaces/support/"
 INSERT = {
     "mode": "insert", "insert_percent": "25", "placement": "tail", "keep": "question",
-    "history_tokens": "9000",
+    "history_tokens": "9000", "time_limit_ms": "400",
+    "internal_phrases": "Ticket router\r\n\r\nSort this\r\n",
 }  # fmt: skip
 
 
@@ -24,7 +26,8 @@ def test_switching_to_insert(owner_client, space):
     assert response.redirect_chain == [("/traffic/", 302)]
     policy = GatewayPolicy.objects.get(space=space)
     assert (policy.mode, policy.insert_percent, policy.placement) == ("insert", 25, "tail")
-    assert (policy.keep, policy.history_tokens) == ("question", 9_000)
+    assert (policy.keep, policy.history_tokens, policy.time_limit_ms) == ("question", 9_000, 400)
+    assert policy.internal_phrases == ["Ticket router", "Sort this"]
     html = response.content.decode()
     assert "Contexts go into 25 % of conversations." in html
     [event] = AuditEvent.objects.filter(action="gateway.changed")
@@ -52,6 +55,21 @@ def test_undo_does_not_undo_what_came_after(owner_client, space):
     assert GatewayPolicy.objects.get(space=space).insert_percent == 50
 
 
+def test_an_editor_changes_the_time_limit_alone(owner_client, client, team, space):
+    owner_client.post(URL, INSERT)
+    client.force_login(factories.make_user("ed", team, Role.EDITOR))
+    html = client.get(URL).content.decode()
+    assert "Editors can change the time limit." in html and "Save…" in html
+    client.post(URL, {"time_limit_ms": "900", "keep": "all"})
+    policy = GatewayPolicy.objects.get(space=space)
+    assert (policy.time_limit_ms, policy.keep, policy.mode) == (900, "question", "insert")
+    changes = AuditEvent.objects.filter(action="gateway.changed").order_by("pk")
+    refused = client.post(f"{URL}undo/{changes.first().pk}")
+    assert (refused.status_code, GatewayPolicy.objects.get(space=space).time_limit_ms) == (302, 900)
+    client.post(f"{URL}undo/{changes.last().pk}")
+    assert GatewayPolicy.objects.get(space=space).time_limit_ms == 400
+
+
 def test_saving_the_same_changes_nothing(owner_client, space):
     owner_client.post(URL, INSERT)
     response = owner_client.post(URL, INSERT, follow=True)
@@ -67,6 +85,8 @@ def test_saving_the_same_changes_nothing(owner_client, space):
         ("mode", "off"),
         ("keep", ""),
         ("history_tokens", "0"),
+        ("time_limit_ms", "20"),
+        ("internal_phrases", "abc"),
     ],
 )
 def test_bad_input_is_said_at_its_field(owner_client, space, field, value):
