@@ -19,11 +19,13 @@ from ninja.errors import AuthenticationError
 
 from contextopt.api.protocol import problems
 from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
-from contextopt.errors import TooManyAttempts, TooManyRequests
+from contextopt.errors import InvalidInput, TooManyAttempts, TooManyRequests
+from contextopt.faults import NAME_MAX
 from contextopt.people.keys import find_key, read_secret, way_of
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import Way
 from contextopt.sql import DATABASE_UNREACHABLE
+from contextopt.strictjson import DuplicateKey, check_keys
 from memory.mcp.callers import Caller, enter
 
 if TYPE_CHECKING:
@@ -172,13 +174,15 @@ def _with_headers(send: Send, caller: Caller) -> Send:
 
 def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive, Send]:
     """Return a `receive` and a `send` that replace the SDK's own words about a body that is too large, too
-    slow or ended too early by a problem.
+    slow or ended too early by a problem. A key given twice is one too: the SDK would not notice it.
     """
     is_whole = is_cut = is_slow = is_refused = False
+    twice: InvalidInput | None = None
+    parts: list[bytes] = []
     receive = with_deadline(receive)
 
     async def receiving() -> Mapping[str, Any]:
-        nonlocal is_whole, is_cut, is_slow
+        nonlocal is_whole, is_cut, is_slow, twice
         try:
             message = await receive()
         except BodyTooSlow:
@@ -187,20 +191,37 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
         if message["type"] == "http.disconnect":
             # The SDK goes on listening while it answers.
             is_cut = not is_whole
-        else:
+        elif not is_whole:
             is_whole = not message.get("more_body", False)
+            parts.append(message.get("body", b""))
+            if is_whole and (twice := _key_given_twice(b"".join(parts))):
+                return {"type": "http.disconnect"}
         return message
 
     async def sending(message: Mapping[str, Any]) -> None:
         nonlocal is_refused
-        if message["type"] == "http.response.start" and (is_cut or is_slow or message["status"] == 413):
+        if message["type"] == "http.response.start" and (
+            is_cut or is_slow or twice or message["status"] == 413
+        ):
             is_refused = True
             refuse = _refuse_slow if is_slow else _refuse_cut if is_cut else _refuse_size
-            await _send_response(send, refuse(ASGIRequest(scope, BytesIO())))
+            request = ASGIRequest(scope, BytesIO())
+            await _send_response(send, problems.refuse(request, twice) if twice else refuse(request))
         elif not is_refused:
             await send(message)
 
     return receiving, sending
+
+
+def _key_given_twice(body: bytes) -> InvalidInput | None:
+    try:
+        check_keys(body)
+    except DuplicateKey as error:
+        return InvalidInput.of(error.key[:NAME_MAX], str(error))
+    except (ValueError, RecursionError):
+        # The SDK explains what is no JSON.
+        return None
+    return None
 
 
 def _refuse_cut(request: ASGIRequest) -> HttpResponse:

@@ -18,7 +18,7 @@ from tests import factories
 from tests.gitrepos import SHOP
 from tests.memory.factories import make_memory
 from tests.memory.mcp.conftest import Door, text_of
-from tests.memory.mcp.test_contexts import sizes, texts
+from tests.memory.mcp.test_contexts import size, texts
 
 
 class WithinTheLimit(TestCase):
@@ -42,13 +42,13 @@ class WithinTheLimit(TestCase):
             attach_document(team=self.team, data=document, actor="test")
         enter(lambda: Caller(self.team, "key:test", Scope.WRITE))
         answer = task_step(task="Fix rounding", repository="shop", space="support", max_tokens=max_tokens)
-        assert max(sizes(answer)) <= max_tokens
+        assert size(answer) <= max_tokens
         task, assembly = Task.objects.latest("id"), Assembly.objects.latest("id")
         assert answer.startswith(f"Task {task.pk}, phase planning, context {assembly.pk}.")
         failed = task_step(
             task_id=task.pk, error="\n".join(notes), files={"a.py": notes[0]}, max_tokens=max_tokens
         )
-        assert max(sizes(failed)) <= max_tokens
+        assert size(failed) <= max_tokens
         assert Assembly.objects.latest("id").tokens_after <= max_tokens
 
 
