@@ -4,13 +4,11 @@ The work is bounded whatever the size of the space: search returns only the best
 neighbours, and texts are read only for records that could enter the context.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
-
-from django.db.models import Count
 
 from contextopt.assemblies.candidates import (
     Candidates,
@@ -18,18 +16,21 @@ from contextopt.assemblies.candidates import (
     load_candidates,
     most_that_fit,
     read_summary,
+    read_threads,
 )
-from contextopt.assemblies.matches import about_subject, look_up_dated, read_threads, without_authors
-from contextopt.assemblies.shortage import (
-    QUESTION_NOT_EMBEDDED,
-    WAITING_COUNTED,
-    nothing_relevant,
-    records_not_embedded,
-)
+from contextopt.assemblies.shortage import embedding_warnings, nothing_relevant
 from contextopt.engine.assembly import LEDGER_DROPPED
 from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.duplicates import numbers_in
-from contextopt.engine.queryanalysis import Mentions, Place, Topics, add_mentions
+from contextopt.engine.queryanalysis import (
+    Mentions,
+    Place,
+    Topics,
+    add_mentions,
+    subject_of,
+    without_framing,
+    without_names,
+)
 from contextopt.engine.ranking import Scored
 from contextopt.engine.relevance import (
     TOPIC_WEIGHT,
@@ -44,15 +45,24 @@ from contextopt.engine.rendering import EXCERPT_CHARS, MESSAGE
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.values import DateRange, FilterCounts, RecordSummary
-from contextopt.engine.warnings import ContextWarning
 from contextopt.limits import DATE_MIN
 from contextopt.search.embedders.current import least_match, usual_similarity
-from contextopt.search.hybrid import Leads, PreparedQuery, Target, rate
-from contextopt.search.models import EmbeddingTodo
+from contextopt.search.hybrid import (
+    Leads,
+    PreparedQuery,
+    Target,
+    look_up,
+    look_up_meaning,
+    rate,
+    with_meaning_of,
+)
 from contextopt.search.registry import SearchFilters
+from contextopt.search.words import read_lexemes
 from contextopt.spaces.records import SEARCHABLE
 from contextopt.sql import fetch_all, id_array, one_snapshot
 
+# Look up this many records from the days that a question names.
+DATED_LEADS = 30
 # Ask each ranking, by words and by meaning, for about as many records as will fit, within these bounds. On
 # dialogues, asking for twice as many found nothing more. The minimum also applies to recency and frequency.
 DEPTH_MIN, DEPTH_MAX = 30, 100
@@ -76,9 +86,6 @@ BYTES_PER_TOKEN = 4
 PER_HELD, PER_KNOWN = 0.25, 0.1
 # A turn of a long conversation says little by itself, so it is less similar to a question about its topic.
 LEAST_IN_TOPIC = 3 / 5
-# Warn above this share of candidates without a vector. A smaller share are new records, which are embedded
-# within seconds.
-MANY_WITHOUT = 0.1
 # Search only this many characters of a record for its best passages.
 NOTES_READ = 100_000
 
@@ -109,7 +116,7 @@ def load_for_question(asked: PreparedRequest, question: PreparedQuery, *, reach:
     details = _load_details([scored.record for scored in ranked[:most]])
     encoder = question.vector.model if question.vector else ""
     words, numbers = frozenset(terms(question.text)), numbers_in(question.text)
-    warnings = list(_embedding_warnings(asked.space.id, question, matches))
+    warnings = list(embedding_warnings(asked.space.id, question, matches))
     if match < least:
         outside_window = base.counts.outside_window
         warnings.append(nothing_relevant(match, least, outside_window, config.effective_window_days))
@@ -184,17 +191,18 @@ class _LookUp:
             filters = SearchFilters(date_from=start, date_to=self.window.end)
         target = Target(SEARCHABLE, self.asked.space.id, filters)
         dates = self.mentions if config.date_weight else None
-        leads = look_up_dated(target, self.question, dates, self.depth, counts)
-        best_cosine = leads.best_cosine
+        leads = _look_up_dated(target, self.question, dates, self.depth, counts)
+        best_cosine = max(leads.cosines.values(), default=None)
         known = self._load(leads.ids | further, _Known({}, {}, {}, {}))
         if config.who_weight:
-            leads = without_authors(leads, known.people, self.depth, counts)
+            leads = _without_authors(leads, known.people, self.depth, counts)
             known = self._load(leads.ids, known)
         rated = _Rated.of(leads, known, config)
         match = least = 0.0
         enough = least_match(leads.query.vector.model if leads.query.vector else "")
         if enough is not None and best_cosine is not None:
-            match = best_cosine + PER_HELD * leads.held_share + PER_KNOWN * leads.terms.known_share
+            held_share = leads.terms.held_share(max(leads.lexical.values(), default=0.0))
+            match = best_cosine + PER_HELD * held_share + PER_KNOWN * leads.terms.known_share
             least = enough * LEAST_IN_TOPIC if rated.topics else enough
         if rated.topics:
             people = known.people if config.who_weight else {}
@@ -261,19 +269,67 @@ class _LookUp:
         return known
 
 
-def _embedding_warnings(
-    space_id: int, question: PreparedQuery, matches: Mapping[int, Match]
-) -> Iterator[ContextWarning]:
-    """Warn if the question or many of the records could only be matched by words."""
-    without = sum(match.similarity is None for match in matches.values())
-    if question.degraded:
-        yield QUESTION_NOT_EMBEDDED
-    elif without > len(matches) * MANY_WITHOUT:
-        # A record that was written twice has two lines. Count only as far as the warning tells.
-        lines = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
-        counted = lines[: WAITING_COUNTED + 1].aggregate(rows=Count("row_id", distinct=True))
-        if counted["rows"]:
-            yield records_not_embedded(counted["rows"])
+def _look_up_dated(
+    target: Target, asked: PreparedQuery, mentions: Mentions | None, limit: int, counts: FilterCounts
+) -> Leads:
+    """Return the best of all records in the window, and the best of the days that the question names."""
+    leads = look_up(target, asked, limit=limit, passing=counts.filtered)
+    days = mentions and mentions.range()
+    if not days:
+        return leads
+    window = target.filters
+    first = max(filter(None, (days.start, window.date_from, DATE_MIN)))
+    last = min(filter(None, (days.end, window.date_to)))
+    if first > last:
+        return leads
+    within = replace(target, filters=SearchFilters(date_from=first, date_to=last))
+    return _join(leads, look_up(within, asked, limit=DATED_LEADS))
+
+
+def _join(leads: Leads, more: Leads) -> Leads:
+    """Return the leads with those of another look-up for the same question."""
+    return replace(
+        leads, lexical={**leads.lexical, **more.lexical}, cosines={**leads.cosines, **more.cosines}
+    )
+
+
+def _named(leads: Leads, people: Mapping[int, tuple[str, ...]]) -> list[str]:
+    """Return the names of the leads' authors that may occur in the question."""
+    question = leads.query.text.lower()
+    return sorted({name for row in leads.ids for name in people.get(row, ()) if name.lower() in question})
+
+
+def about_subject(
+    leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
+) -> Leads:
+    """Return the best matches of the question's subject, by words and by meaning.
+
+    If the question has nothing but its subject, return the leads with more of its matches.
+    """
+    question, names = without_framing(leads.query.text), _named(leads, people)
+    subject = subject_of(question)
+    if subject == question:
+        return _join(leads, look_up(leads.target, leads.query, limit=limit, passing=counts.filtered))
+    worded = replace(leads.query, lexemes=read_lexemes(subject))
+    query = with_meaning_of(worded, without_names(subject, names))
+    return look_up(leads.target, query, limit=limit, passing=counts.filtered)
+
+
+def _without_authors(
+    leads: Leads, people: Mapping[int, tuple[str, ...]], limit: int, counts: FilterCounts
+) -> Leads:
+    """Return the leads with the best matches of the question's meaning without the names of their authors.
+
+    A name already counts in the part `who`. If it stayed, everything that a person says would seem similar to
+    every question with their name.
+    """
+    question, names = without_framing(leads.query.text), _named(leads, people)
+    if not names:
+        return leads
+    query = with_meaning_of(leads.query, without_names(question, names))
+    return (
+        leads if query is leads.query else look_up_meaning(leads, query, limit=limit, passing=counts.filtered)
+    )
 
 
 def read_at_most(ranked: Sequence[Scored], config: ContextConfig) -> int:

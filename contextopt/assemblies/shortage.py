@@ -1,13 +1,16 @@
 """Warnings that a context may lack the answer: it is empty or not relevant, or vectors were missing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+
+from django.db.models import Count
 
 from contextopt.assemblies.candidates import PreparedRequest
 from contextopt.assemblies.placement.modelcatalog import model_window
 from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.budget import OVER_BUDGET
+from contextopt.engine.relevance import Match
 from contextopt.engine.rendering import header
 from contextopt.engine.settings import (
     HEADER_STAGE,
@@ -28,13 +31,14 @@ from contextopt.engine.warnings import (
 )
 from contextopt.engine.wording import day, plural
 from contextopt.limits import DATE_MIN
+from contextopt.search.hybrid import PreparedQuery
+from contextopt.search.models import EmbeddingTodo
 from contextopt.sql import fetch_all
 
-QUESTION_NOT_EMBEDDED = ContextWarning(
-    NOT_EMBEDDED,
-    "The question could not be embedded, so records were matched by words only. See the log for the cause.",
-)
 ALL_RECORDS = Remedy("question_window_days", "all", "Include all records")
+# Warn above this share of candidates without a vector. A smaller share are new records, which are embedded
+# within seconds.
+MANY_WITHOUT = 0.1
 # Waiting records are counted up to this number.
 WAITING_COUNTED = 10_000
 # Suggested budgets are multiples of this many tokens.
@@ -63,7 +67,26 @@ def nothing_relevant(
     return ContextWarning(NOTHING_RELEVANT, message, ALL_RECORDS)
 
 
-def records_not_embedded(waiting: int) -> ContextWarning:
+def embedding_warnings(
+    space_id: int, question: PreparedQuery, matches: Mapping[int, Match]
+) -> Iterator[ContextWarning]:
+    """Warn if the question or many of the records could only be matched by words."""
+    without = sum(match.similarity is None for match in matches.values())
+    if question.degraded:
+        yield ContextWarning(
+            NOT_EMBEDDED,
+            "The question could not be embedded, so records were matched by words only. "
+            "See the log for the cause.",
+        )
+    elif without > len(matches) * MANY_WITHOUT:
+        # A record that was written twice has two lines. Count only as far as the warning tells.
+        lines = EmbeddingTodo.objects.filter(searchable="record", corpus_id=space_id)
+        counted = lines[: WAITING_COUNTED + 1].aggregate(rows=Count("row_id", distinct=True))
+        if waiting := counted["rows"]:
+            yield _records_not_embedded(waiting)
+
+
+def _records_not_embedded(waiting: int) -> ContextWarning:
     """Return the warning about records that the question could only match by words."""
     count = f"More than {WAITING_COUNTED:,}" if waiting > WAITING_COUNTED else f"{waiting:,}"
     records, were, them = (

@@ -137,24 +137,6 @@ class Leads:
     def ids(self) -> set[int]:
         return {*self.lexical, *self.cosines}
 
-    @property
-    def best_cosine(self) -> float | None:
-        """Return the highest cosine; None if there is none."""
-        return max(self.cosines.values(), default=None)
-
-    @property
-    def held_share(self) -> float:
-        """Return the approximate share of the question's words, by weight, in the best row; at most 1."""
-        return self.terms.held_share(max(self.lexical.values(), default=0.0))
-
-    @property
-    def partial(self) -> dict[int, Match]:
-        """Return each lead with the scores found so far. `rate` adds the missing ones."""
-        return {
-            row_id: Match(self.lexical.get(row_id, 0.0), self.cosines.get(row_id))
-            for row_id in sorted(self.ids)
-        }
-
 
 def look_up(target: Target, query: PreparedQuery, *, limit: int, passing: float | None = None) -> Leads:
     """Find the best `limit` by words and the best `limit` by meaning among rows that pass the filters.
@@ -179,7 +161,8 @@ def look_up_meaning(leads: Leads, query: PreparedQuery, *, limit: int, passing: 
 
 def rate(leads: Leads, also: Iterable[int] = ()) -> dict[int, Match]:
     """Return both scores of the leads, and of the rows in `also` that pass the filters."""
-    target, found = leads.target, leads.partial
+    target = leads.target
+    found = {row: Match(leads.lexical.get(row, 0.0), leads.cosines.get(row)) for row in leads.ids}
     known = leads.lexical.keys() & leads.cosines.keys()
     rated = rate_rows(
         target.searchable,

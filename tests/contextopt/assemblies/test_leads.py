@@ -8,7 +8,7 @@ import pytest
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.assemblies.matches import about_subject
+from contextopt.assemblies.retrieval import about_subject
 from contextopt.engine.values import FilterCounts
 from contextopt.search import registry
 from contextopt.search.hybrid import Target, look_up, prepare_query

@@ -1,6 +1,6 @@
 import pytest
 
-from contextopt.assemblies.matches import join_runs
+from contextopt.assemblies.candidates import join_runs
 
 
 @pytest.mark.parametrize(
