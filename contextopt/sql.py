@@ -1,7 +1,4 @@
-"""Rows of SQL statements, and what Django lacks: COPY, arrays of ids, snapshots, planner control, files.
-
-Event loops do their database work in threads, so that they never wait for it.
-"""
+"""Rows of SQL statements, and what Django lacks: COPY, arrays of ids, snapshots, planner control, files."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,8 +10,11 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.migrations import RunSQL
+from django.db.models import Model, QuerySet
 from psycopg import Copy
 from psycopg.conninfo import make_conninfo
+
+from contextopt.errors import NotFound
 
 # Django raises these when the database does not answer, or stops answering.
 DATABASE_UNREACHABLE = (OperationalError, InterfaceError)
@@ -56,6 +56,18 @@ def fetch_rows[Row](make: Callable[..., Row], statement: str, parameters: Mappin
         cursor.execute(statement, parameters)
         names = [column.name for column in cursor.description]
         return [make(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+
+
+def find_one[Row: Model](rows: QuerySet[Row], what: str) -> Row:
+    """Return the only row.
+
+    Raises:
+        NotFound: there is none; the message names `what`, such as `task 7`.
+    """
+    row = rows.first()
+    if row is None:
+        raise NotFound(f"There is no {what}.")
+    return row
 
 
 def execute(statement: str, parameters: Parameters | None = None) -> int:

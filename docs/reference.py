@@ -14,8 +14,8 @@ import django
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
-from contextopt.engine.declarations import ALL, Setting
 from contextopt.engine.settings import SETTINGS
+from contextopt.engine.validation import ALL, Setting
 
 HERE = Path(__file__).parent
 APPS = ("contextopt", "memory", "dashboard")

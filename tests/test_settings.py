@@ -12,10 +12,9 @@ from config.settings import BASE_DIR
 from contextopt.admin.configs import ContextConfigAdmin, PublishForm
 from contextopt.api.configs import ConfigOut, config_json
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.engine.declarations import Setting, read_settings
 from contextopt.engine.settings import REQUESTED, SETTINGS, STAGES, Section, setting_of_request
 from contextopt.engine.settings import ContextConfig as Settings
-from contextopt.engine.validation import InvalidValue
+from contextopt.engine.validation import InvalidValue, Setting, read_settings
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.forms import setting_field
 from contextopt.spaces.inputs import ConfigIn, SettingsIn, type_of

@@ -16,9 +16,9 @@ from unfold.widgets import (
 )
 
 from contextopt.admin.base import AddOnlyAdmin, actor, become, display
-from contextopt.engine.declarations import ALL, Setting
 from contextopt.engine.settings import SETTINGS
 from contextopt.engine.settings import ContextConfig as Settings
+from contextopt.engine.validation import ALL, Setting
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import read_digits
 from contextopt.spaces.configs import ContextConfig, change_settings, propose_settings, publish_settings

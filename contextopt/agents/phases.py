@@ -18,12 +18,11 @@ from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseResult, filter_phase
 from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
 from contextopt.engine.text.tokens import Counter, Unmarked
-from contextopt.engine.values import Certificate
-from contextopt.engine.warnings import warnings_json
+from contextopt.engine.values import Certificate, warnings_json
 from contextopt.errors import Conflict, FieldProblem, InvalidInput
-from contextopt.lookups import find_one
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
+from contextopt.sql import find_one
 
 log = structlog.get_logger(__name__)
 

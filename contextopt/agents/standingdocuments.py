@@ -12,9 +12,9 @@ from contextopt.agents.models import REPOSITORY_MAX, STANDING_CONTENT_MAX, STAND
 from contextopt.engine.agents import steps
 from contextopt.errors import Conflict
 from contextopt.limits import ACTOR_MAX
-from contextopt.lookups import find_one
 from contextopt.people.audit import note_event
 from contextopt.people.models import Team
+from contextopt.sql import find_one
 
 models.CharField.register_lookup(Length)
 models.TextField.register_lookup(Length)

@@ -8,8 +8,8 @@ from contextopt.agents.receivers import store_receiver_files
 from contextopt.engine.agents.deltas import fully_sent
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import hold_team
-from contextopt.lookups import find_one
 from contextopt.people.models import Team
+from contextopt.sql import find_one
 
 
 def create_task(*, team: Team, data: TaskIn, actor: str) -> Task:

@@ -35,11 +35,11 @@ from contextopt.assemblies.inputs import AssemblyIn, PromptIn
 from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY, UNDELIVERED, Assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.validation import EngineError
-from contextopt.engine.warnings import WarningJson, warnings_json
+from contextopt.engine.values import WarningJson, warnings_json
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
-from contextopt.lookups import find_one
 from contextopt.paging import by_moment
+from contextopt.sql import find_one
 
 
 def described(figure: Figure, *, is_known: bool = False) -> Any:

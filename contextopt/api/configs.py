@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 
 from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, find_space, within_spaces
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
-from contextopt.engine.declarations import ALL
 from contextopt.engine.settings import SETTINGS
+from contextopt.engine.validation import ALL
 from contextopt.inputs import Ordinal, Slug
 from contextopt.paging import by_number
 from contextopt.spaces.configs import ContextConfig, activate_config, find_config, publish_config

@@ -32,7 +32,7 @@ from contextopt.engine.briefs.compressor import compress
 from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.engine.warnings import WarningJson
+from contextopt.engine.values import WarningJson
 from contextopt.inputs import Id
 from contextopt.paging import by_lowest
 

@@ -10,11 +10,11 @@ from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, acto
 from contextopt.api.protocol.idempotency import answer_holds_secret
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.inputs import Id
-from contextopt.lookups import find_one
 from contextopt.paging import by_number
 from contextopt.people import keys
 from contextopt.people.inputs import KeyIn, RotationIn
 from contextopt.people.models import ApiKey
+from contextopt.sql import find_one
 
 router = Router(tags=["Access"])
 BY_ID = by_number("key", "id")

@@ -21,7 +21,7 @@ from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
 from contextopt.engine.text.tokens import get_counter
-from contextopt.engine.warnings import WarningJson
+from contextopt.engine.values import WarningJson
 from contextopt.inputs import Ordinal
 from contextopt.paging import by_number
 

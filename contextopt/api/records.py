@@ -26,7 +26,6 @@ from contextopt.api.protocol.outputs import PageQuery, created, list_page, match
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.assemblies.purge import purge_record
 from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems
-from contextopt.lookups import find_one
 from contextopt.paging import by_moment, by_number
 from contextopt.people.models import Scope
 from contextopt.spaces import models as limits
@@ -35,6 +34,7 @@ from contextopt.spaces.inputs import RecordIn, RecordPatch
 from contextopt.spaces.models import Record, RecordRevision, Space
 from contextopt.spaces.records import RowResult, hash_content
 from contextopt.spaces.recordviews import view_record
+from contextopt.sql import find_one
 
 router = Router(tags=["Records"])
 BY_DATE = by_moment("record", "date")

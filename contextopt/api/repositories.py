@@ -19,12 +19,12 @@ from contextopt.agents.standingdocuments import (
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.inputs import Id, Text
-from contextopt.lookups import find_one
 from contextopt.paging import by_lowest, by_text
 from contextopt.repositories.indexing import IndexReport, create_posted, delete_repository, update_posted
 from contextopt.repositories.inputs import RelevantIn, RepositoryFilesIn, RepositoryIn
 from contextopt.repositories.models import Repository
 from contextopt.repositories.relevantfiles import rank_repository
+from contextopt.sql import find_one
 
 router = Router(tags=["Repositories"])
 BY_NAME = by_text("repository", "name")

@@ -18,7 +18,7 @@ from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
 from contextopt.engine.text.tokens import get_counter
-from contextopt.engine.warnings import WarningJson
+from contextopt.engine.values import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Ordinal, Text
 from contextopt.paging import by_moment, by_number

@@ -28,11 +28,10 @@ from contextopt.assemblies.placement.state import load_conversation, shared_pref
 from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.retrieval import load_for_question
 from contextopt.assemblies.shortage import shortage_warnings
-from contextopt.engine.declarations import ALL
 from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, NO_DISCOUNT, SYSTEM, Place, place_context
 from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, ContextConfig, setting_of_request
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.engine.validation import InvalidValue
+from contextopt.engine.validation import ALL, InvalidValue
 from contextopt.engine.values import PartSizes
 from contextopt.errors import InvalidInput
 from contextopt.search.embedders.current import loading, work_seconds

@@ -15,19 +15,18 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.engine.assembly import LEDGER_DROPPED, STAGE_3_RECORDS, assemble
 from contextopt.engine.details import Query
 from contextopt.engine.placement.blocks import Sight
-from contextopt.engine.ranking import HORIZON_US, coefficients
-from contextopt.engine.relevance import NEIGHBOUR_REACH
+from contextopt.engine.ranking import HORIZON_US, NEIGHBOUR_REACH, coefficients
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import (
     Assembled,
+    ContextWarning,
     DateRange,
     FilterCounts,
     PartSizes,
     RecordSummary,
     SpaceContext,
 )
-from contextopt.engine.warnings import ContextWarning
 from contextopt.errors import NotFound
 from contextopt.limits import DATE_MIN
 from contextopt.spaces.configs import parse_settings

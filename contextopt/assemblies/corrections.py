@@ -9,7 +9,7 @@ from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
 from contextopt.assemblies.models import COUNTS, Assembly, Kind
-from contextopt.engine.warnings import INSUFFICIENT
+from contextopt.engine.values import INSUFFICIENT
 from contextopt.engine.wording import plural
 from contextopt.people.models import Team
 

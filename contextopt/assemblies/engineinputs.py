@@ -19,8 +19,7 @@ from pydantic_core import to_json
 from contextopt.assemblies.candidates import Candidates
 from contextopt.engine.details import Query
 from contextopt.engine.placement.blocks import NOTHING, Sight
-from contextopt.engine.ranking import MAX_PART
-from contextopt.engine.relevance import NOT_RELEVANT, PART_SCALE, Relevance
+from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, PART_SCALE, Relevance
 from contextopt.engine.values import ENGINE_VERSION, FilterCounts, SpaceContext
 
 FORMAT = 1

@@ -15,9 +15,8 @@ from django.db.models.functions import Cast, NullIf
 
 from contextopt.assemblies.models import COUNTS_SQL, EMPTY_SQL, UNDELIVERED_SQL, Kind
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.assembly import NOT_LOADED
-from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT
+from contextopt.engine.budget import LOW_RELEVANCE, OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.engine.details import DUPLICATE_OF
 
 

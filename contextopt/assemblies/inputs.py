@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from contextopt.assemblies.models import CONVERSATION_MAX
-from contextopt.engine.declarations import Setting
 from contextopt.engine.settings import MAX_TOTAL_TOKENS, REQUESTED, SCORED_STAGE, SEARCH_STAGE
+from contextopt.engine.validation import Setting
 from contextopt.inputs import NUMBER, QUERY_MAX, Id, Input, Moment, Ordinal, Share, Slug, Text, Tokens
 from contextopt.limits import MODEL_MAX
 from contextopt.spaces.inputs import SettingsIn, described, type_of, with_fields

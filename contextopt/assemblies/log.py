@@ -21,8 +21,7 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.settings import SCORED_STAGE
 from contextopt.engine.text.tokens import Counter, Measurable
-from contextopt.engine.values import Certificate
-from contextopt.engine.warnings import ContextWarning, warnings_json
+from contextopt.engine.values import Certificate, ContextWarning, warnings_json
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import HOLD_SPACE
 from contextopt.lookups import find_one

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from contextopt.engine.placement.choice import Split
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE
-from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, read_warnings
+from contextopt.engine.values import INSUFFICIENT, ContextWarning, read_warnings
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig

@@ -9,8 +9,16 @@ from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS, EntryJson
 from contextopt.assemblies.placement.state import PromptSizes
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.rendering import record_lines
-from contextopt.engine.values import Assembled, Certificate, ContextStats, LedgerEntry, TokenAllocation
-from contextopt.engine.warnings import INSUFFICIENT, ContextWarning, warnings_json
+from contextopt.engine.values import (
+    INSUFFICIENT,
+    Assembled,
+    Certificate,
+    ContextStats,
+    ContextWarning,
+    LedgerEntry,
+    TokenAllocation,
+    warnings_json,
+)
 
 
 @dataclass(frozen=True, slots=True)

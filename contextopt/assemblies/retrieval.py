@@ -31,11 +31,11 @@ from contextopt.engine.queryanalysis import (
     without_framing,
     without_names,
 )
-from contextopt.engine.ranking import Scored
-from contextopt.engine.relevance import (
+from contextopt.engine.ranking import (
     TOPIC_WEIGHT,
     Match,
     Relevance,
+    Scored,
     own_relevances,
     rank_by_query,
     rate_neighbours,

@@ -8,9 +8,8 @@ from django.db.models import Count
 
 from contextopt.assemblies.candidates import PreparedRequest
 from contextopt.assemblies.placement.modelcatalog import model_window
-from contextopt.engine.adaptive import LOW_RELEVANCE
-from contextopt.engine.budget import OVER_BUDGET
-from contextopt.engine.relevance import Match
+from contextopt.engine.budget import LOW_RELEVANCE, OVER_BUDGET
+from contextopt.engine.ranking import Match
 from contextopt.engine.rendering import header
 from contextopt.engine.settings import (
     HEADER_STAGE,
@@ -20,14 +19,16 @@ from contextopt.engine.settings import (
     SETTINGS,
     ContextConfig,
 )
-from contextopt.engine.values import Assembled, DateRange, TokenAllocation
-from contextopt.engine.warnings import (
+from contextopt.engine.values import (
     BUDGET_TOO_SMALL,
     EMPTY_WINDOW,
     NOT_EMBEDDED,
     NOTHING_RELEVANT,
+    Assembled,
     ContextWarning,
+    DateRange,
     Remedy,
+    TokenAllocation,
 )
 from contextopt.engine.wording import day, plural
 from contextopt.limits import DATE_MIN

@@ -9,15 +9,13 @@ from typing import Any
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.placement.state import block_tokens, measure_again
-from contextopt.engine.adaptive import LOW_RELEVANCE
 from contextopt.engine.assembly import NOT_LOADED
-from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT, allocate
+from contextopt.engine.budget import LOW_RELEVANCE, OVER_BUDGET, OVER_RECORD_LIMIT, allocate
 from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.rendering import record_lines
 from contextopt.engine.settings import HEADER_STAGE, ContextConfig
 from contextopt.engine.text.tokens import Counter, HeuristicCounter, RenderedCounter, Tokenizer, get_tokenizer
-from contextopt.engine.values import PartSizes
-from contextopt.engine.warnings import INSUFFICIENT, read_warnings
+from contextopt.engine.values import INSUFFICIENT, PartSizes, read_warnings
 
 type Figure = tuple[str, object]
 

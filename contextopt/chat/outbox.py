@@ -43,10 +43,10 @@ from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.jobs import SEND_MESSAGES, run_after_commit
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import Lock, hold_space, take_turn
-from contextopt.lookups import find_one
 from contextopt.people.models import Team
 from contextopt.search.hybrid import PreparedQuery, prepare_query
 from contextopt.spaces.spaces import find_space
+from contextopt.sql import find_one
 
 log = structlog.get_logger(__name__)
 

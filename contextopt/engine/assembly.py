@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import tee
 
-from contextopt.engine.adaptive import LOW_RELEVANCE, cut_by_worth
-from contextopt.engine.budget import Cut, allocate, truncate
+from contextopt.engine.budget import LOW_RELEVANCE, Cut, allocate, cut_by_worth, truncate
 from contextopt.engine.details import (
     DUPLICATE_OF,
     Query,
@@ -18,15 +17,16 @@ from contextopt.engine.details import (
 )
 from contextopt.engine.placement.blocks import NOTHING, Sight
 from contextopt.engine.ranking import (
+    NOT_RELEVANT,
     Scored,
     filter_records,
     frequency,
     precedence,
     rank,
+    rank_by_query,
     recency,
     score_float,
 )
-from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query
 from contextopt.engine.rendering import FittedHeader, add_day, fit_header, join_lines, order_records
 from contextopt.engine.settings import (
     ADAPTIVE,

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from contextopt.engine.duplicates import COMMIT, Commit, SeenTexts, newer_commits
-from contextopt.engine.ranking import Scored
-from contextopt.engine.relevance import Relevance
+from contextopt.engine.ranking import Relevance, Scored
 from contextopt.engine.rendering import MESSAGE, question_start, with_excerpt
 from contextopt.engine.settings import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.text.cleaning import ELLIPSIS, flatten, grapheme_boundary, unbroken

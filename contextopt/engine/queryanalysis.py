@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contextopt.engine.ranking import MAX_PART
-from contextopt.engine.relevance import NOT_RELEVANT, Floats, Relevance
+from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, Floats, Relevance
 from contextopt.engine.text.dates import DateSpan, named_spans
 from contextopt.engine.values import DateRange
 

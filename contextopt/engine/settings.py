@@ -11,8 +11,14 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-from contextopt.engine.declarations import JsonValue, Setting, read_settings
-from contextopt.engine.validation import MAX_WEIGHT, InvalidValue, check_choice
+from contextopt.engine.validation import (
+    MAX_WEIGHT,
+    InvalidValue,
+    JsonValue,
+    Setting,
+    check_choice,
+    read_settings,
+)
 
 type RecordOrder = Literal["score", "stable"]
 type BudgetMode = Literal["fixed", "adaptive"]

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.settings import name_in_request
 from contextopt.engine.text.cleaning import cut
-from contextopt.engine.values import LedgerEntry
-from contextopt.engine.warnings import ContextWarning
+from contextopt.engine.values import ContextWarning, LedgerEntry
 from contextopt.management.base import more_in_json
 
 DROPPED_SHOWN = 10

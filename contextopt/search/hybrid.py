@@ -9,7 +9,7 @@ import structlog
 from django.utils import timezone
 
 from contextopt.engine.queryanalysis import without_framing
-from contextopt.engine.relevance import Match
+from contextopt.engine.ranking import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
 from contextopt.search.embedders.current import is_remote
 from contextopt.search.embedders.values import EmbeddingUnavailable

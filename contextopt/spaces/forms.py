@@ -5,10 +5,9 @@ from typing import Any
 
 from django import forms
 
-from contextopt.engine.declarations import ALL, Setting
 from contextopt.engine.settings import SETTINGS, ContextConfig
 from contextopt.engine.text.tokens import known_encodings
-from contextopt.engine.validation import WEIGHT_DECIMALS
+from contextopt.engine.validation import ALL, WEIGHT_DECIMALS, Setting
 
 
 def setting_fields() -> dict[str, forms.Field]:

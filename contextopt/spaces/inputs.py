@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
-from contextopt.engine.declarations import ALL, Setting
 from contextopt.engine.settings import SETTINGS
-from contextopt.engine.validation import WEIGHT_DECIMALS
+from contextopt.engine.validation import ALL, WEIGHT_DECIMALS, Setting
 from contextopt.inputs import (
     NUMBER,
     BigInt,

@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, NotFound
 from contextopt.locks import hold_team, retry_deadlocks
-from contextopt.lookups import find_one
 from contextopt.people.audit import SYSTEM, erase_texts_of, note_event
 from contextopt.people.models import Team
 from contextopt.search.models import SearchCorpus
@@ -19,7 +18,7 @@ from contextopt.spaces.inputs import SpaceIn, SpacePatch
 from contextopt.spaces.models import PURGED, Record, Space
 from contextopt.spaces.records import SEARCHABLE, lock_space
 from contextopt.spaces.storedresponses import erase_about_space
-from contextopt.sql import execute, id_array
+from contextopt.sql import execute, find_one, id_array
 
 
 def find_space(team_id: int, slug: str) -> Space:

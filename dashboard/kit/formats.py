@@ -7,8 +7,8 @@ from typing import Any
 
 from contextopt.assemblies.figures import Figure, Format
 from contextopt.assemblies.models import Assembly, Kind
-from contextopt.engine.declarations import ALL
 from contextopt.engine.settings import SETTINGS
+from contextopt.engine.validation import ALL
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "–"

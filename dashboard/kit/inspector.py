@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.assemblies.models import AssemblyPayload, EntryJson
-from contextopt.engine.relevance import TOPIC_WEIGHT
+from contextopt.engine.ranking import TOPIC_WEIGHT
 from contextopt.engine.settings import SETTINGS
 from contextopt.spaces.models import Record
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts

@@ -27,11 +27,11 @@ from contextopt.agents.models import Task
 from contextopt.agents.tasks import find_task
 from contextopt.assemblies.models import Assembly
 from contextopt.errors import Conflict, NotFound
-from contextopt.lookups import find_one
 from contextopt.people.models import Membership, Role, Team, User
 from contextopt.repositories.models import Repository
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.spaces import find_space
+from contextopt.sql import find_one
 from memory.memories.memories import find_memory
 from memory.memories.models import Memory
 from memory.review.models import ReviewItem

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from contextopt.engine.settings import name_in_request
-from contextopt.engine.warnings import ContextWarning
+from contextopt.engine.values import ContextWarning
 from contextopt.people.models import Role
 from dashboard.kit.permissions import TeamRequest
 

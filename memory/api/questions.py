@@ -23,10 +23,10 @@ from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_
 from contextopt.assemblies.models import Assembly
 from contextopt.errors import Conflict
 from contextopt.inputs import Id, Input, Slug
-from contextopt.lookups import find_one
 from contextopt.paging import by_moment, by_number
 from contextopt.spaces.importing.pipeline import ImportReport
 from contextopt.spaces.importing.rows import RawRow
+from contextopt.sql import find_one
 from memory.questions import sets
 from memory.questions.evaluationresults import EvaluatedOut, result_rows, to_result
 from memory.questions.evaluations import find_evaluation, request_and_begin

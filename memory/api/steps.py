@@ -9,7 +9,7 @@ from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.authentication import WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.tasks import ActionName
-from contextopt.engine.warnings import WarningJson
+from contextopt.engine.values import WarningJson
 from memory.steps.inputs import AgentStepIn
 from memory.steps.step import build_step
 

@@ -16,11 +16,11 @@ from contextopt.engine.settings import LAST_RECORDS_STAGE
 from contextopt.errors import PRODUCT_ERRORS, Conflict, ServiceUnavailable
 from contextopt.inputs import BigInt
 from contextopt.locks import Lock, hold_space
-from contextopt.lookups import find_one
 from contextopt.paging import Keyset
 from contextopt.people.models import Team
 from contextopt.spaces.configs import find_config
 from contextopt.spaces.models import Space
+from contextopt.sql import find_one
 from memory.backtests.inputs import BacktestIn
 from memory.backtests.models import Backtest, BacktestRow, BacktestState
 from memory.feedback.models import Rating, Vote

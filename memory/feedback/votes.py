@@ -16,8 +16,8 @@ from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.gateway.models import GatewayRequest
 from contextopt.limits import ACTOR_MAX
 from contextopt.locks import hold_team, unless_deleted
-from contextopt.lookups import find_one
 from contextopt.people.models import Team
+from contextopt.sql import find_one
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import ExternalMessage, Rating, Vote
 from memory.strategies.credits import lock_strategies

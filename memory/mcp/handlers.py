@@ -23,11 +23,11 @@ from contextopt.engine.text.tokens import DEFAULT_ENCODING, Tokenizer, get_token
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.inputs import BIGINT_MAX
-from contextopt.lookups import find_one
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.models import Record
 from contextopt.spaces.records import restore_record, upsert_records
 from contextopt.spaces.spaces import find_space
+from contextopt.sql import find_one
 from memory.mcp.callers import Caller
 from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory

@@ -13,8 +13,8 @@ from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.engine.placement.choice import APPEND
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
-from contextopt.lookups import find_one
 from contextopt.spaces.inputs import Tags, Title, Type
+from contextopt.sql import find_one
 from memory.feedback.inputs import RATER_GIVEN_MAX, OpinionIn, SubjectIn
 from memory.feedback.models import COMMENT_MAX, REASON_MAX
 from memory.feedback.votes import give_feedback

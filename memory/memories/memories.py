@@ -10,11 +10,11 @@ from django.utils import timezone
 from contextopt.agents.tasks import check_task
 from contextopt.engine.text.lexical import detect_language
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.lookups import find_one
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
 from contextopt.search.registry import Searchable
 from contextopt.spaces.models import Space
+from contextopt.sql import find_one
 from memory.memories.inputs import MemoryIn, MemoryPatch
 from memory.memories.models import Memory, MemoryEmbedding
 

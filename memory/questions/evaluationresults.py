@@ -7,7 +7,7 @@ from typing import TypedDict
 from django.db.models import Count, F, QuerySet
 
 from contextopt.assemblies.verify import Difference
-from contextopt.engine.warnings import (
+from contextopt.engine.values import (
     BUDGET_TOO_SMALL,
     EMPTY_WINDOW,
     NOT_EMBEDDED,

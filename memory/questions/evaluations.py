@@ -23,10 +23,10 @@ from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import PRODUCT_ERRORS, Conflict
 from contextopt.jobs import run_after_commit
 from contextopt.locks import Lock, hold_space
-from contextopt.lookups import find_one
 from contextopt.people.models import Team
 from contextopt.spaces.configs import change_settings, find_config, given_settings
 from contextopt.spaces.models import Record, Space
+from contextopt.sql import find_one
 from memory.questions.inputs import EvaluationIn
 from memory.questions.models import (
     SETTINGS_KEY_CHARS,

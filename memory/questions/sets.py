@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from contextopt.errors import Conflict, FieldProblem, InvalidInput
 from contextopt.locks import hold_space
-from contextopt.lookups import find_one
 from contextopt.people.audit import note_event
 from contextopt.people.models import Team
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import split_identity
+from contextopt.sql import find_one
 from memory.questions.inputs import QuestionIn, QuestionPatch
 from memory.questions.models import ExpectedRecord, Question, QuestionSet, QuestionSource
 

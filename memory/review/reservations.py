@@ -11,10 +11,10 @@ from django.utils import timezone
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.locks import Lock, wait_turn
-from contextopt.lookups import find_one
 from contextopt.people.audit import note_event
 from contextopt.people.models import Team, User
 from contextopt.spaces.models import Record
+from contextopt.sql import find_one
 from memory.feedback.models import RATER_MAX
 from memory.review.inputs import VerdictIn
 from memory.review.models import ItemState, ReviewItem, ReviewSlot

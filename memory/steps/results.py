@@ -7,8 +7,7 @@ from contextopt.agents.models import Attempt
 from contextopt.assemblies.models import Assembly, EntryJson
 from contextopt.engine.agents.retries import percent_of
 from contextopt.engine.agents.steps import SectionLedger
-from contextopt.engine.values import Certificate
-from contextopt.engine.warnings import ContextWarning, warnings_json
+from contextopt.engine.values import Certificate, ContextWarning, warnings_json
 from memory.steps.subject import Asked
 from memory.strategies.models import StrategyUse
 

@@ -8,7 +8,7 @@ from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.engine.agents.composition import raise_budget, share_out
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, Item
 from contextopt.engine.agents.steps import Candidates, LeftOut, Step
-from contextopt.engine.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, ContextWarning
+from contextopt.engine.values import BUDGET_TOO_SMALL, NOT_INDEXED, ContextWarning
 from memory.steps.candidates import (
     Found,
     FoundFiles,

@@ -18,8 +18,7 @@ from contextopt.engine.agents.composition import Composed, compose
 from contextopt.engine.agents.deltas import ReceiverFiles, SentFile, fully_sent, remember
 from contextopt.engine.agents.steps import HINT
 from contextopt.engine.text.tokens import Unmarked, get_counter
-from contextopt.engine.values import Certificate
-from contextopt.engine.warnings import TASK_STOPPED, TASK_WAITS, ContextWarning
+from contextopt.engine.values import TASK_STOPPED, TASK_WAITS, Certificate, ContextWarning
 from contextopt.locks import hold_team
 from contextopt.people.models import Team
 from memory.memories.inputs import HintIn

@@ -15,8 +15,8 @@ from django.utils import timezone
 from contextopt.agents.completions import LEARN_TRIES_MAX, Completion
 from contextopt.agents.models import Task, TaskState
 from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
-from contextopt.lookups import find_one
 from contextopt.people.models import Team
+from contextopt.sql import find_one
 from memory.strategies.inputs import CompletionIn
 from memory.strategies.lessons import learn_from
 

@@ -16,8 +16,8 @@ from contextopt.engine.text.cleaning import cut, flatten_to
 from contextopt.engine.text.lexical import detect_language
 from contextopt.errors import Conflict
 from contextopt.locks import hold_team
-from contextopt.lookups import find_one
 from contextopt.people.models import Team
+from contextopt.sql import find_one
 from memory.memories.models import CONTENT_MAX, NEW_TRUST, REASON_MAX, STRATEGY, TITLE_MAX, Memory, TrustLevel
 from memory.memories.rules import MemoryPolicy
 from memory.strategies.inputs import FILES_CHANGED_MAX

@@ -26,7 +26,7 @@ from contextopt.engine.agents.phases import PhaseProfile, PhaseResult, filter_ph
 from contextopt.engine.briefs import findings as values
 from contextopt.engine.text.quoting import mark
 from contextopt.engine.text.tokens import DEFAULT_ENCODING, RenderedCounter, get_tokenizer
-from contextopt.engine.warnings import ContextWarning, warnings_json
+from contextopt.engine.values import ContextWarning, warnings_json
 from contextopt.people.audit import SYSTEM
 
 IN_BRIEF = "in_brief"

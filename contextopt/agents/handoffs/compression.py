@@ -34,7 +34,7 @@ from contextopt.engine.briefs.compressor import (
 from contextopt.engine.briefs.findings import render_finding
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.text.tokens import DEFAULT_ENCODING, RenderedCounter, get_tokenizer
-from contextopt.engine.warnings import warnings_json
+from contextopt.engine.values import warnings_json
 from contextopt.errors import Conflict, OpenDecisions
 from contextopt.jobs import WRITE_BRIEF, run_after_commit
 from contextopt.limits import MODEL_MAX

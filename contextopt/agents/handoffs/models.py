@@ -15,7 +15,7 @@ from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.briefs import findings as values
 from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MAX_CATEGORIES, MIN_BUDGET_TOKENS
-from contextopt.engine.warnings import ContextWarning, read_warnings, warnings_json
+from contextopt.engine.values import ContextWarning, read_warnings, warnings_json
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 

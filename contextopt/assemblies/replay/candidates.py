@@ -14,8 +14,7 @@ from contextopt.assemblies.replay.material import Material, NotReplayable, Reaso
 from contextopt.assemblies.retrieval import load_for_question, read_at_most
 from contextopt.engine.details import Query
 from contextopt.engine.queryanalysis import Mentions, add_mentions
-from contextopt.engine.ranking import MAX_PART
-from contextopt.engine.relevance import NOT_RELEVANT, Match, Relevance, rank_by_query, relevances
+from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, Match, Relevance, rank_by_query, relevances
 from contextopt.engine.rendering import MESSAGE
 from contextopt.engine.settings import SCORED_STAGE, ContextConfig
 from contextopt.engine.values import Assembled, DateRange, FilterCounts, RecordSummary

@@ -16,8 +16,7 @@ from contextopt.assemblies.models import Assembly, AssemblyPayload, EntryJson, K
 from contextopt.assemblies.replay.material import Material, NotReplayable, load_material
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.assembly import NOT_LOADED
-from contextopt.engine.ranking import Scored, frequency, rank, recency
-from contextopt.engine.relevance import NOT_RELEVANT, rank_by_query
+from contextopt.engine.ranking import NOT_RELEVANT, Scored, frequency, rank, rank_by_query, recency
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
 from contextopt.engine.values import DateRange
 from contextopt.engine.wording import day, plural

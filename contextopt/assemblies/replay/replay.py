@@ -27,7 +27,7 @@ from contextopt.assemblies.verify import Difference
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement, Split
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.engine.warnings import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
+from contextopt.engine.values import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
 from contextopt.errors import PRODUCT_ERRORS
 from contextopt.search.embedders.current import work_seconds
 

@@ -32,7 +32,7 @@ from contextopt.engine.agents.steps import (
 from contextopt.engine.agents.trims import TRIM_ORDER, Trimmed, items_of, longest, trim, trim_field
 from contextopt.engine.budget import OVER_BUDGET
 from contextopt.engine.text.tokens import Counter, Measurable
-from contextopt.engine.warnings import BUDGET_TOO_SMALL, ContextWarning, Remedy
+from contextopt.engine.values import BUDGET_TOO_SMALL, ContextWarning, Remedy
 
 SECTION_WEIGHTS: Mapping[str, int] = {
     "files": 50, "memories": 15, "docs": 15, "tree": 8, "package_manifest": 5, "tools": 5, "tree_paths": 2,

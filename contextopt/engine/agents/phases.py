@@ -9,7 +9,7 @@ from contextopt.engine.agents.contexts import FIELDS, AgentContext
 from contextopt.engine.agents.trims import Trimmed, trim
 from contextopt.engine.text.tokens import Counter, Unmarked
 from contextopt.engine.validation import MAX_INT, InvalidValue, check_int, check_text
-from contextopt.engine.warnings import OVER_BUDGET, UNKNOWN_PHASE, ContextWarning
+from contextopt.engine.values import OVER_BUDGET, UNKNOWN_PHASE, ContextWarning
 from contextopt.engine.wording import plural
 
 MAX_PHASE_CHARS = 64

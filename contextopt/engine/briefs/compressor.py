@@ -15,7 +15,7 @@ from contextopt.engine.briefs.slots import Draft, draft
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.entities import find_entities, has_word, words_of
 from contextopt.engine.text.tokens import Tokenizer
-from contextopt.engine.warnings import ContextWarning, warnings_json
+from contextopt.engine.values import ContextWarning, warnings_json
 
 SPECULATION = "speculation"
 ALTERNATIVE = "alternative"

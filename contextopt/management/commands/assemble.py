@@ -8,9 +8,9 @@ from django.core.management.base import CommandParser
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
-from contextopt.engine.declarations import Setting
 from contextopt.engine.settings import REQUESTED, SEARCH_STAGE
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.engine.validation import Setting
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, space_of, team_of
 from contextopt.management.documents import AnsweringCommand

@@ -4,10 +4,10 @@ from django.core.management.base import CommandParser
 
 from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.replay.explanation import Explanation, explain_record, find_expected
-from contextopt.lookups import find_one
 from contextopt.management.base import DONE, Options, ReportingCommand, team_of
 from contextopt.management.ledgertext import PARTS
 from contextopt.spaces.models import Record
+from contextopt.sql import find_one
 
 
 class Command(ReportingCommand):

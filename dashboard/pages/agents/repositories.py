@@ -12,11 +12,11 @@ from django.views.decorators.http import require_GET, require_POST
 from contextopt.agents.standingdocuments import StandingDocument, attach_document, detach_document
 from contextopt.engine.code.filescores import RankedFile
 from contextopt.engine.code.packing import FULL, HUNKS, PATH, SIGNATURES, Packed
-from contextopt.lookups import find_one
 from contextopt.people.models import Role
 from contextopt.repositories.graphs import load_graph, load_index
 from contextopt.repositories.models import Repository, RepositoryFile
 from contextopt.repositories.relevantfiles import rank_repository
+from contextopt.sql import find_one
 from dashboard.kit.charts.shapes import Segment, stack_parts
 from dashboard.kit.permissions import TeamRequest, as_404, get_repository, page_for, require_role, team_page
 from dashboard.kit.responses import render_page

@@ -17,7 +17,7 @@ from contextopt.agents.timeline.account import Account, add_up, read_phase_accou
 from contextopt.agents.timeline.events import Event, EventKind
 from contextopt.agents.timeline.eventsources import EventPage, read_events
 from contextopt.assemblies.models import Assembly
-from contextopt.engine.warnings import INSUFFICIENT
+from contextopt.engine.values import INSUFFICIENT
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from dashboard.kit.formats import percentage, whole

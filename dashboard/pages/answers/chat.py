@@ -19,7 +19,7 @@ from contextopt.chat.endpoint import is_configured
 from contextopt.chat.models import Conversation, Message, MessageState
 from contextopt.chat.promptbuilder import Prompt, build_prompt
 from contextopt.engine.validation import BudgetExceeded, EngineError
-from contextopt.engine.warnings import ContextWarning
+from contextopt.engine.values import ContextWarning
 from contextopt.engine.wording import plural
 from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.people.models import Role

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextopt.assemblies.models import EntryJson
-from contextopt.engine.adaptive import LOW_RELEVANCE
+from contextopt.engine.budget import LOW_RELEVANCE
 from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.settings import ADAPTIVE
 from contextopt.engine.wording import plural

@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.figures import SORTS
 from contextopt.assemblies.models import CONVERSATION_MAX, SLOW_MS, Assembly, AssemblyQuerySet, Kind
-from contextopt.engine.warnings import INSUFFICIENT
+from contextopt.engine.values import INSUFFICIENT
 from contextopt.gateway.models import GatewayRequest
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.limits import MODEL_MAX

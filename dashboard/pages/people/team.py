@@ -12,12 +12,12 @@ from kombu.exceptions import OperationalError
 
 from contextopt.errors import Conflict
 from contextopt.inputs import read_digits
-from contextopt.lookups import find_one
 from contextopt.people.keys import create_key, revoke_key, rotate_key
 from contextopt.people.members import update_team
 from contextopt.people.models import ApiKey, Invitation, Role, time_zones
 from contextopt.search.vectors.storage import embedding_status
 from contextopt.spaces.models import Space
+from contextopt.sql import find_one
 from dashboard import tasks
 from dashboard.demo import remove_demo
 from dashboard.kit.permissions import SESSION_TEAM, TeamRequest, as_404, page_for, team_page

@@ -15,7 +15,7 @@ from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.engine.assembly import assemble
 from contextopt.engine.details import Query, RecordDetail
-from contextopt.engine.relevance import Relevance
+from contextopt.engine.ranking import Relevance
 from contextopt.engine.values import ENGINE_VERSION, FilterCounts, PartSizes, RecordSummary, SpaceContext
 from contextopt.spaces.models import Space
 from tests.factories import NOW, make_assembly, make_filtering, make_record

@@ -8,7 +8,7 @@ from django.db import connection
 
 from contextopt.assemblies.models import COUNTS, COUNTS_SQL, EMPTY_SQL, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.verify import Difference, verify_assembly
-from contextopt.engine.warnings import EMPTY_WINDOW, INSUFFICIENT, NOTE, ContextWarning, warnings_json
+from contextopt.engine.values import EMPTY_WINDOW, INSUFFICIENT, NOTE, ContextWarning, warnings_json
 from contextopt.spaces.models import Space
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.factories import NOW, make_assembly, make_record

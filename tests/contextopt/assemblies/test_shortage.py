@@ -7,7 +7,7 @@ import pytest
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.warnings import ContextWarning, Remedy
+from contextopt.engine.values import ContextWarning, Remedy
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.configs import publish_settings

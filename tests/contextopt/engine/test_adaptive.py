@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.adaptive import LOW_RELEVANCE, least_worths
 from contextopt.engine.assembly import assemble
+from contextopt.engine.budget import LOW_RELEVANCE, least_worths
 from contextopt.engine.details import Query, RecordDetail
-from contextopt.engine.ranking import Scored
-from contextopt.engine.relevance import Relevance
+from contextopt.engine.ranking import Relevance, Scored
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import InvalidValue

@@ -8,7 +8,7 @@ from hypothesis import given
 from contextopt.engine.assembly import assemble
 from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.duplicates import Commit, SeenTexts, newer_commits, numbers_in
-from contextopt.engine.relevance import Relevance
+from contextopt.engine.ranking import Relevance
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.values import SpaceContext
 from tests.contextopt.engine.factories import NOW, TOKENIZER, make_record

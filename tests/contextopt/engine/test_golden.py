@@ -17,7 +17,7 @@ from typing import Any
 from contextopt.engine.assembly import assemble
 from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.queryanalysis import Mentions, add_mentions
-from contextopt.engine.relevance import Match, rate_neighbours, relevances
+from contextopt.engine.ranking import Match, rate_neighbours, relevances
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.settings import STAGES, ContextConfig
 from contextopt.engine.text.lexical import terms

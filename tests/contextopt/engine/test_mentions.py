@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from contextopt.engine.queryanalysis import Mentions, add_mentions, named_person
-from contextopt.engine.relevance import Relevance
+from contextopt.engine.ranking import Relevance
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 OCTOBER_3 = datetime(2026, 10, 3, 12, tzinfo=UTC)

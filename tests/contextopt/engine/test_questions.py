@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contextopt.engine.assembly import assemble
 from contextopt.engine.details import LARGEST_SHARE, SMALLEST_SHARE, Query, RecordDetail, record_limits
 from contextopt.engine.placement.blocks import NOTHING, Sight, read_block
-from contextopt.engine.relevance import Relevance
+from contextopt.engine.ranking import Relevance
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.settings import MIN_RECORD_TOKENS, ContextConfig
 from contextopt.engine.text.cleaning import flatten

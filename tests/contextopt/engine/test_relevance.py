@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.ranking import score_float
-from contextopt.engine.relevance import (
+from contextopt.engine.ranking import (
     Match,
     Relevance,
     own_relevances,
     rank_by_query,
     rate_neighbours,
     relevances,
+    score_float,
 )
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.values import RecordSummary

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.queryanalysis import LONG_EPISODE, SHORT_EPISODE, Place, Topics
-from contextopt.engine.relevance import Relevance, topic_weight, weighted_relevance
+from contextopt.engine.ranking import Relevance, topic_weight, weighted_relevance
 from contextopt.engine.settings import ContextConfig
 from tests.contextopt.engine.factories import NOW
 

@@ -17,8 +17,8 @@ from django.conf import settings
 from django.core.management import get_commands, load_command_class
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload
-from contextopt.engine.declarations import ALL
 from contextopt.engine.settings import REQUESTED
+from contextopt.engine.validation import ALL
 from contextopt.management.base import Progress, ReportingCommand, quiet_logs
 from contextopt.people.models import ApiKey, Scope, Team, hash_key
 from contextopt.spaces.models import Record, Space

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from contextopt.assemblies.models import Assembly
-from contextopt.engine.warnings import INSUFFICIENT
+from contextopt.engine.values import INSUFFICIENT
 from contextopt.spaces.models import Record, Space
 from memory.questions.evaluationresults import read_warning
 from memory.questions.models import Evaluation, QuestionSet

@@ -12,7 +12,7 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.steps import HINT, NOT_IN_PHASE, RETRY, STANDING
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.engine.warnings import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
+from contextopt.engine.values import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.people.models import Team
 from contextopt.repositories.models import Repository

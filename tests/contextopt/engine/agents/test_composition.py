@@ -28,7 +28,7 @@ from contextopt.engine.budget import OVER_BUDGET
 from contextopt.engine.text.quoting import MARK, STRATEGY_HINT, fence
 from contextopt.engine.text.tokens import RenderedCounter
 from contextopt.engine.validation import InvalidValue
-from contextopt.engine.warnings import BUDGET_TOO_SMALL
+from contextopt.engine.values import BUDGET_TOO_SMALL
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
 

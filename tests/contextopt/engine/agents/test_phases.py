@@ -15,7 +15,7 @@ from contextopt.engine.text.tokens import (
     get_counter,
 )
 from contextopt.engine.validation import InvalidValue
-from contextopt.engine.warnings import OVER_BUDGET, UNKNOWN_PHASE
+from contextopt.engine.values import OVER_BUDGET, UNKNOWN_PHASE
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.strategies import clean_texts
 

@@ -8,7 +8,7 @@ from contextopt.engine.briefs.compressor import Compression, compress, natural
 from contextopt.engine.briefs.findings import Finding, render_finding
 from contextopt.engine.briefs.settings import BriefSettings, PhaseBrief
 from contextopt.engine.validation import InvalidValue
-from contextopt.engine.warnings import ContextWarning
+from contextopt.engine.values import ContextWarning
 from tests.contextopt.engine.factories import TOKENIZER
 from tests.contextopt.engine.findings import make_finding, make_findings
 
