@@ -45,7 +45,7 @@ from contextopt.limits import MODEL_MAX
 from contextopt.locks import Lock, hold_space, take_turn
 from contextopt.people.models import Team
 from contextopt.search.hybrid import PreparedQuery, prepare_query
-from contextopt.spaces.spaces import find_space
+from contextopt.spaces.models import Space
 from contextopt.sql import find_one
 
 log = structlog.get_logger(__name__)
@@ -71,7 +71,7 @@ def create_conversation(*, team: Team, data: ConversationIn, actor: str) -> Conv
     Raises:
         NotFound: the team has no such space.
     """
-    space = find_space(team.pk, data.space)
+    space = Space.objects.find(team.pk, data.space)
     return Conversation.objects.create(
         team=team, space=space, title=data.title.strip(), stage=data.stage, model=data.model, created_by=actor
     )

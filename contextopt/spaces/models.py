@@ -19,6 +19,7 @@ from contextopt.search.models import (
     SearchableText,
     generated_search_vector,
 )
+from contextopt.sql import find_one
 
 models.TextField.register_lookup(Length)
 DESCRIPTION_MAX = 1_000
@@ -45,6 +46,14 @@ class SpaceQuerySet(models.QuerySet["Space"]):
     def with_counts(self) -> Self:
         """Load the counters in the same query."""
         return self.select_related("counts")
+
+    def find(self, team_id: int, slug: str) -> "Space":
+        """Return the team's space with its counters.
+
+        Raises:
+            NotFound: the team has no space with this slug, whatever other teams have.
+        """
+        return find_one(self.with_counts().filter(team_id=team_id, slug=slug), f"space {slug!r}")
 
 
 class Space(models.Model):

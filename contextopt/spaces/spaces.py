@@ -18,16 +18,7 @@ from contextopt.spaces.inputs import SpaceIn, SpacePatch
 from contextopt.spaces.models import PURGED, Record, Space
 from contextopt.spaces.records import SEARCHABLE, lock_space
 from contextopt.spaces.storedresponses import erase_about_space
-from contextopt.sql import execute, find_one, id_array
-
-
-def find_space(team_id: int, slug: str) -> Space:
-    """Return the team's space with its counters.
-
-    Raises:
-        NotFound: the team has no space with this slug, whatever other teams have.
-    """
-    return find_one(Space.objects.with_counts().filter(team_id=team_id, slug=slug), f"space {slug!r}")
+from contextopt.sql import execute, id_array
 
 
 def create_space(

@@ -30,7 +30,6 @@ from contextopt.errors import Conflict, NotFound
 from contextopt.people.models import Membership, Role, Team, User
 from contextopt.repositories.models import Repository
 from contextopt.spaces.models import Record, Space
-from contextopt.spaces.spaces import find_space
 from contextopt.sql import find_one
 from memory.memories.memories import find_memory
 from memory.memories.models import Memory
@@ -160,7 +159,7 @@ def get_member(request: TeamRequest, membership_id: int) -> Membership:
 
 @as_404()
 def get_space(request: TeamRequest, slug: str) -> Space:
-    return find_space(request.team.pk, slug)
+    return Space.objects.find(request.team.pk, slug)
 
 
 @as_404()

@@ -24,9 +24,8 @@ from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.inputs import BIGINT_MAX
 from contextopt.spaces.inputs import RecordIn
-from contextopt.spaces.models import Record
+from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import restore_record, upsert_records
-from contextopt.spaces.spaces import find_space
 from contextopt.sql import find_one
 from memory.mcp.callers import Caller
 from memory.memories.inputs import MemoryIn
@@ -269,7 +268,8 @@ def keep_record(
     row = RecordIn(
         title=title, notes=content, type=kind, tags=list(tags), source=SOURCE, external_id=digest[:32]
     )
-    result = upsert_records(space=find_space(caller.team.pk, space), rows=[row], actor=caller.actor)[0]
+    found = Space.objects.find(caller.team.pk, space)
+    result = upsert_records(space=found, rows=[row], actor=caller.actor)[0]
     # A deleted record that is written again is restored.
     deleted = Record.objects.filter(pk=result.record_id).exclude(deleted_at=None).first()
     if deleted is not None:

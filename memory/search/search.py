@@ -13,7 +13,7 @@ from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.hybrid import Hit, Method, PreparedQuery, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters
-from contextopt.spaces.spaces import find_space
+from contextopt.spaces.models import Space
 from memory.search.inputs import Kind, SearchIn
 
 CONTENT_SHOWN = 20_000
@@ -113,7 +113,7 @@ def targets_of(team: Team, request: SearchIn) -> list[Target]:
         raise InvalidInput.of("space", "is required to search records")
     corpora = {"memory": team.pk}
     if request.space is not None:
-        corpora["record"] = find_space(team.pk, request.space).pk
+        corpora["record"] = Space.objects.find(team.pk, request.space).pk
     return [
         Target(searchable, corpora[searchable.name], filters_of(request, searchable.name))
         for searchable in registry.all()

@@ -19,7 +19,7 @@ from contextopt.engine.text.tokens import Counter
 from contextopt.errors import InvalidInput, NotFound
 from contextopt.people.models import Team
 from contextopt.repositories.models import Repository
-from contextopt.spaces.spaces import find_space
+from contextopt.spaces.models import Space
 from memory.memories.models import Memory
 from memory.steps.inputs import AgentStepIn
 
@@ -83,7 +83,7 @@ def read_request(team: Team, data: AgentStepIn, counter: Counter, actor: str) ->
     """
     profile = _find_profile(team, data.phase)
     if data.space is not None:
-        find_space(team.pk, data.space)
+        Space.objects.find(team.pk, data.space)
     stored = find_task(team.pk, data.task_id) if data.task_id is not None else None
     name = data.repository or (stored.repository if stored else "")
     repository = _find_repository(team, name, is_asked=bool(data.repository))

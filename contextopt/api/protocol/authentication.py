@@ -15,7 +15,6 @@ from contextopt.errors import NotFound
 from contextopt.people.keys import Allowance, count_request, find_key, way_of
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import ApiKey, Scope
-from contextopt.spaces import spaces
 from contextopt.spaces.models import Record, Space
 
 
@@ -88,7 +87,7 @@ def actor(request: ApiRequest) -> str:
 
 def find_space(request: ApiRequest, slug: str) -> Space:
     """Return the team's space. Raises: NotFound."""
-    return spaces.find_space(request.auth.team_id, slug)
+    return Space.objects.find(request.auth.team_id, slug)
 
 
 NEEDS_SPACE = "is required for a key that is limited to spaces"
