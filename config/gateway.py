@@ -10,7 +10,7 @@ django.setup()
 
 from config.embedded.pulses import MainLoop, start_pulse  # noqa: E402
 from contextopt.gateway.app import Gateway  # noqa: E402
-from contextopt.telemetry.exporter import telemetry  # noqa: E402
+from contextopt.telemetry import get_telemetry  # noqa: E402
 
 # Threads yield to the event loop, which forwards chunks, more often than by default.
 sys.setswitchinterval(0.0005)
@@ -19,5 +19,5 @@ sys.setswitchinterval(0.0005)
 loop = MainLoop(stuck_seconds=3.0)
 application = Gateway("config.decider", loop.turn)
 # Import the libraries now, so that the first prompt does not wait for them.
-telemetry()
+get_telemetry()
 start_pulse(loop.is_well)

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from contextopt.assemblies.assemble import assemble_space
-from contextopt.assemblies.engineinputs import Givens, unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import Givens, unpack_givens
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.replay.material import load_material
 from contextopt.assemblies.replay.replay import decide_again

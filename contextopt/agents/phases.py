@@ -12,8 +12,8 @@ from django.db import transaction
 from contextopt.agents.inputs import ProfileIn
 from contextopt.agents.models import PHASE_SETTINGS, PhaseProfile
 from contextopt.agents.tasks import check_task
-from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Kind
+from contextopt.assemblies.savings import Saving, log_saving
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseResult, filter_phase
 from contextopt.engine.agents.phases import PhaseProfile as ProfileValue

@@ -15,8 +15,8 @@ from contextopt.agents.models import Attempt, AttemptState, Task, TaskState, fil
 from contextopt.agents.receivers import load_receiver_files, store_receiver_files
 from contextopt.agents.retrysettings import resolve_limits
 from contextopt.agents.tasks import lock_task
-from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import FULL_CONTEXT, Assembly, Kind
+from contextopt.assemblies.savings import Saving, log_saving
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.deltas import ReceiverFiles, fully_sent
 from contextopt.engine.agents.retries import (

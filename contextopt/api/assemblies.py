@@ -28,7 +28,7 @@ from contextopt.api.protocol.outputs import (
     reply,
 )
 from contextopt.api.protocol.problems import FieldError, errors_of
-from contextopt.assemblies import log
+from contextopt.assemblies import savings
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.figures import IN_API, SIZES, Figure
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
@@ -409,7 +409,7 @@ def confirm_delivery(request: ApiRequest, assembly_id: Path[Id]) -> HttpResponse
     """Notes that a context with `awaits_delivery` has arrived in its prompt. Only then does it count as a
     saving or a cost. Possible for 10 minutes; confirming it again has no further effect.
     """
-    log.confirm_delivery(Assembly.objects.filter(team_id=request.auth.team_id), assembly_id)
+    savings.confirm_delivery(Assembly.objects.filter(team_id=request.auth.team_id), assembly_id)
     return HttpResponse(status=204)
 
 

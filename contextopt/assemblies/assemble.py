@@ -28,14 +28,22 @@ from contextopt.assemblies.placement.state import load_conversation, shared_pref
 from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.retrieval import load_for_question
 from contextopt.assemblies.shortage import shortage_warnings
-from contextopt.engine.placement.choice import AUTO, CARRIED_TIMES, NO_DISCOUNT, SYSTEM, Place, place_context
+from contextopt.engine.placement.choice import (
+    AUTO,
+    CARRIED_TIMES,
+    NO_DISCOUNT,
+    SYSTEM,
+    Conversation,
+    Place,
+    place_context,
+)
 from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, ContextConfig, setting_of_request
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import ALL, InvalidValue
 from contextopt.engine.values import PartSizes
 from contextopt.errors import InvalidInput
-from contextopt.search.embedders.current import loading, work_seconds
 from contextopt.search.hybrid import PreparedQuery, prepare_query
+from contextopt.telemetry import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
 # and there is room left. That is rare, so start small. Never read more than the last.
@@ -89,7 +97,11 @@ def decide_space(
     asked = prepare_request(team_id=team_id, request=request, actor=actor, settings=settings)
     if request.asks:
         question = question or prepare_query(request.query.strip())
-    conversation, place = load_conversation(asked), _place(asked)
+    if request.is_in_conversation:
+        conversation = load_conversation(asked)
+    else:
+        conversation = Conversation(asked.sizes.system or 0, asked.sizes.history or 0)
+    place = _place(asked)
     for found in reach_out(asked, question):
         placed = place_context(place, conversation, partial(asked.decide, found))
         if not placed.outcome.wants_more_candidates:

@@ -202,10 +202,10 @@ TOKENS = (
         "tokens_available", int, "Token budget of the context",
         measure=lambda result: result.outcome.stats.tokens_available,
     ),
-    Figure("total_tokens", int, measure=lambda result: result.allocation.total, in_api=False),
-    Figure("system_tokens", int, measure=lambda result: result.allocation.system, in_api=False),
-    Figure("history_tokens", int, measure=lambda result: result.allocation.history, in_api=False),
-    Figure("response_tokens", int, measure=lambda result: result.allocation.response, in_api=False),
+    Figure("total_tokens", int, measure=lambda result: result.outcome.allocation.total, in_api=False),
+    Figure("system_tokens", int, measure=lambda result: result.outcome.allocation.system, in_api=False),
+    Figure("history_tokens", int, measure=lambda result: result.outcome.allocation.history, in_api=False),
+    Figure("response_tokens", int, measure=lambda result: result.outcome.allocation.response, in_api=False),
     _derived(
         "tokens_saved", int | None, "Tokens saved compared with the baseline: negative if it was smaller",
         ", null if not counted", sql=_SAVED, totals=(Total("tokens_saved"),), counted=COUNTS_SQL,
@@ -264,9 +264,9 @@ TIME = (
     ),
 )  # fmt: skip
 PROOF = (
-    Figure("encoding", str, measure=lambda result: result.certificate.encoding),
-    Figure("tokenizer_version", str, measure=lambda result: result.certificate.tokenizer_version),
-    Figure("sha256", str, measure=lambda result: result.certificate.sha256),
+    Figure("encoding", str, measure=lambda result: result.outcome.certificate.encoding),
+    Figure("tokenizer_version", str, measure=lambda result: result.outcome.certificate.tokenizer_version),
+    Figure("sha256", str, measure=lambda result: result.outcome.certificate.sha256),
 )
 # These only add up. The saving of each prompt is as cached and as cacheable as the prompt itself.
 SUMMED = tuple(

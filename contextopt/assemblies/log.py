@@ -1,34 +1,39 @@
-"""Logs what entered a prompt, as a narrow row and its payload, for spaces and for agents."""
+"""Logs contexts of spaces: a narrow row, its payload, and what the engine was given.
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any
+From the last, the same decision can be computed again. It holds ids, versions and numbers, never a record's
+text, so a purge has nothing to erase there. The texts of a version come from `spaces.versions`. Settings,
+sizes, question and time are in row and payload.
+"""
 
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, astuple, dataclass, replace
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 import structlog
-from django.db import transaction
-from django.db.models import QuerySet
-from django.utils import timezone
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
-from contextopt.assemblies.engineinputs import pack_givens
+from contextopt import telemetry
+from contextopt.assemblies.candidates import Candidates
 from contextopt.assemblies.figures import STORED
-from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, AssemblyPayload, Kind, pack_entries
+from contextopt.assemblies.models import NO_QUESTION_KEPT, Kind, pack_entries
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine.details import Query
+from contextopt.engine.placement.blocks import NOTHING, Sight
 from contextopt.engine.placement.choice import Placed
+from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, PART_SCALE, Relevance
 from contextopt.engine.settings import SCORED_STAGE
-from contextopt.engine.text.tokens import Counter, Measurable
-from contextopt.engine.values import Certificate, ContextWarning, warnings_json
-from contextopt.errors import Conflict, NotFound
+from contextopt.engine.values import ENGINE_VERSION, FilterCounts, SpaceContext, warnings_json
+from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
-from contextopt.lookups import find_one
 from contextopt.sql import fetch_column, fetch_one, id_array
-from contextopt.telemetry import names
-from contextopt.telemetry.exporter import Attributes, is_on
-from contextopt.telemetry.spans import record_assembly
 
 log = structlog.get_logger(__name__)
 
@@ -62,10 +67,6 @@ SELECT assembly.id, {_placeholders(PAYLOAD_COLUMNS)}
   FROM assembly
 RETURNING assembly_id
 """
-
-
-DELIVERY = timedelta(minutes=10)
-"""How long the delivery of a context can be confirmed."""
 
 
 def draw_ids(number: int) -> list[int]:
@@ -105,52 +106,34 @@ def log_assembly(
         raise NotFound(f"The space {result.asked.space.slug!r} was deleted in the meantime.")
     logged = replace(result, id=stored[0])
     _log_events(logged)
-    if is_on() and not is_demo:
-        attributes = {names.ASSEMBLY_ID: stored[0], **_attributes(logged)}
-        record_assembly(attributes=attributes, ms=logged.assembly_ms)
+    if telemetry.is_on() and not is_demo:
+        attributes = {telemetry.ASSEMBLY_ID: stored[0], **_attributes(logged)}
+        telemetry.record_assembly(attributes=attributes, ms=logged.assembly_ms)
     return logged
 
 
-def confirm_delivery(rows: QuerySet[Assembly], assembly_id: int) -> None:
-    """Note that the context of a hook has arrived, so that it counts. Confirming it again does nothing.
-
-    Raises:
-        NotFound: it is not among the rows.
-        Conflict: it awaits no confirmation, or is older than 10 minutes.
-    """
-    assembly = find_one(rows.filter(pk=assembly_id), f"assembly {assembly_id}")
-    if not assembly.awaits_delivery:
-        raise Conflict(f"Assembly {assembly_id} awaits no confirmation: it counts since it was answered.")
-    if assembly.is_sent:
-        return
-    if timezone.now() - assembly.created_at > DELIVERY:
-        minutes = DELIVERY // timedelta(minutes=1)
-        raise Conflict(f"Assembly {assembly_id} is older than {minutes} minutes, so it stays not delivered.")
-    Assembly.objects.filter(pk=assembly_id, is_sent=False).update(is_sent=True)
-
-
-def _attributes(result: AssemblyResult) -> Attributes:
+def _attributes(result: AssemblyResult) -> telemetry.Attributes:
     """Return the attributes of the assembly's span. Texts and questions are not among them."""
     asked, stats = result.asked, result.stats
     saved = stats.tokens_saved
     return {
-        names.TEAM_ID: asked.team_id,
-        names.SPACE: asked.space.slug,
-        names.STAGE: asked.config.stage,
-        names.CONTEXT_TOKENS: stats.tokens_used,
-        names.TOKENS_AVAILABLE: stats.tokens_available,
-        names.RECORDS_INCLUDED: stats.records_included,
-        names.RECORDS_FILTERED: stats.records_filtered,
-        names.TRUNCATED: stats.truncated,
-        names.WARNINGS: [warning.code for warning in result.warnings],
-        **({} if saved is None else {names.TOKENS_SAVED: saved}),
+        telemetry.TEAM_ID: asked.team_id,
+        telemetry.SPACE: asked.space.slug,
+        telemetry.STAGE: asked.config.stage,
+        telemetry.CONTEXT_TOKENS: stats.tokens_used,
+        telemetry.TOKENS_AVAILABLE: stats.tokens_available,
+        telemetry.RECORDS_INCLUDED: stats.records_included,
+        telemetry.RECORDS_FILTERED: stats.records_filtered,
+        telemetry.TRUNCATED: stats.truncated,
+        telemetry.WARNINGS: [warning.code for warning in result.warnings],
+        **({} if saved is None else {telemetry.TOKENS_SAVED: saved}),
     }
 
 
 def _assembly_values(result: AssemblyResult) -> dict[str, Any]:
     asked, request = result.asked, result.asked.request
     measured = {figure.name: figure.measure(result) for figure in STORED if figure.measure}
-    sizes = result.prompt_sizes.figures()
+    sizes = result.placed.prompt_sizes.figures()
     return {
         "team_id": asked.team_id,
         "space_id": asked.space.id,
@@ -249,99 +232,179 @@ def _log_events(result: AssemblyResult) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Saving:
-    """One saving: the baseline, what was sent instead, and why.
+GIVENS_FORMAT = 1
+"""The first byte of what the engine was given. Raise it when the format below changes, and keep reading the
+older ones.
+"""
+# A higher level takes longer and saves nothing, since most bytes are the last digits of scores.
+COMPRESSION = 1
 
-    `before` and `tokens_before` are None without a baseline. `tokens_available` is None without a budget; the
-    larger of the two token counts is then stored instead. A text that is not sent counts nothing.
+_CANDIDATE, _BASELINE, _DETAIL = 1, 2, 4
+_VIEWS_SHIFT = 3
+_ABSENT = -MAX_PART * PART_SCALE - 1
+"""Stands for a part that is None. Every other part is greater."""
+# A column's least value, and the bytes needed for the largest difference from it.
+_COLUMN = struct.Struct("<qB")
+
+type Column = npt.NDArray[np.int64]
+# A record's id, version and views.
+type Key = tuple[int, int, int]
+
+
+class GivenRecord(NamedTuple):
+    """A record that the engine was given: as a candidate, as one of the last by date, or as both.
+
+    `views` is at most 10, since more do not count. With `has_detail` the engine had its text, else only its
+    summary.
     """
 
-    kind: Kind
-    before: Measurable | None
-    after: Measurable | None
-    tokens_before: int | None
-    tokens_after: int
-    tokens_available: int | None
-    counter: Counter
-    assembly_ms: float
-    phase: str = ""
-    model: str = ""
-    task_id: int | None = None
-    truncated: bool = False
-    details: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[ContextWarning, ...] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    request: Mapping[str, Any] = field(default_factory=dict)
-    record_ids: tuple[int, ...] = ()
-    is_sent: bool = True
-
-    @cached_property
-    def text(self) -> str:
-        return self.after.render() if self.after else ""
-
-    def certificate(self) -> Certificate:
-        digest = hashlib.sha256(self.text.encode()).hexdigest()
-        return Certificate(self.tokens_after, self.counter.name, self.counter.version, digest)
-
-    def ledger(self) -> dict[str, Any]:
-        """Return the ledger in the form that all kinds share; its candidate list is empty here.
-
-        `chars` holds the length of each field's contents. The heuristic counter needs them, and they cannot
-        be read from the text.
-        """
-        sides = {"before": self.before, "after": self.after}
-        chars = {name: list(side.field_chars()) if side else [] for name, side in sides.items()}
-        shared = {"candidates": pack_entries([]), "order": [], "baseline_order": [], "counts": {}}
-        warned = {"warnings": warnings_json(self.warnings)} if self.warnings else {}
-        return {**shared, "chars": chars, **warned, **self.details}
+    id: int
+    version: int
+    views: int
+    is_candidate: bool
+    is_baseline: bool
+    has_detail: bool
+    relevance: Relevance = NOT_RELEVANT
 
 
 @dataclass(frozen=True, slots=True)
-class PlainText:
-    """A text that is sent unchanged."""
+class Givens:
+    """Everything the engine was given that the log does not hold elsewhere, except the records' texts.
 
-    text: str
+    `encoder` names the model of the question's vector; it is empty without one. `reach` is how far the
+    candidates reached. `is_asked` means that a question ranked them, `is_relevant` that some record seemed
+    to be about it. The records are in the order of their ids. One that changed while the candidates were read
+    appears twice. `space` comes without them. `sight` is what earlier blocks of the conversation show of the
+    candidates.
+    """
 
-    def render(self) -> str:
-        return self.text
+    engine_version: int
+    encoder: str
+    reach: int
+    space: SpaceContext
+    counts: FilterCounts
+    is_asked: bool
+    is_relevant: bool
+    records: tuple[GivenRecord, ...]
+    sight: Sight = NOTHING
 
-    def field_chars(self) -> list[int]:
-        return [len(self.text)]
+
+def pack_givens(space: SpaceContext, found: Candidates, sight: Sight = NOTHING) -> bytes:
+    """Return the engine's inputs in a compact binary format.
+
+    Parts of relevance are stored in whole millionths, as the engine rounds them.
+    """
+    marks = _marks(found)
+    keys = sorted(marks)
+    head = {
+        "engine": ENGINE_VERSION,
+        "encoder": found.encoder,
+        "reach": found.reach,
+        "space": [space.name, space.description, space.categories],
+        "counts": astuple(found.counts),
+        "records": len(keys),
+        "relevant": found.query is None or found.query.is_relevant,
+        "parts": None if found.query is None else Relevance._fields,
+        # Most have nothing in sight, so the key is left out.
+        **({"sight": sight.to_json(record.id for record in found.records)} if sight.headers else {}),
+    }
+    body = b"".join(map(_pack_column, _columns(keys, marks, found.query)))
+    return bytes([GIVENS_FORMAT]) + zlib.compress(to_json(head) + b"\n" + body, COMPRESSION)
 
 
-@transaction.atomic
-def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = False) -> Assembly:
-    """Store the narrow row and its payload."""
-    certificate = saving.certificate()
-    before, after, available = saving.tokens_before, saving.tokens_after, saving.tokens_available
-    assembly = Assembly.objects.create(
-        team_id=team_id,
-        kind=saving.kind,
-        task_id=saving.task_id,
-        phase=saving.phase,
-        model=saving.model,
-        actor=actor,
-        as_of=timezone.now(),
-        tokens_before=before,
-        tokens_after=after,
-        tokens_available=max(before or 0, after) if available is None else available,
-        truncated=saving.truncated,
-        is_sent=saving.is_sent,
-        warning_codes=[warning.code for warning in saving.warnings],
-        assembly_ms=saving.assembly_ms,
-        encoding=certificate.encoding,
-        tokenizer_version=certificate.tokenizer_version,
-        sha256=certificate.sha256,
-        is_demo=is_demo,
+def unpack_givens(packed: bytes) -> Givens:
+    """Read what `pack_givens` returned. Parts of relevance that no longer exist are left out.
+
+    Raises:
+        ValueError: the format is unknown.
+    """
+    if packed[0] != GIVENS_FORMAT:
+        raise ValueError(f"format {packed[0]} of the logged inputs is unknown")
+    line, _, body = zlib.decompress(packed[1:]).partition(b"\n")
+    head = json.loads(line)
+    name, description, categories = head["space"]
+    return Givens(
+        engine_version=head["engine"],
+        encoder=head["encoder"],
+        reach=head["reach"],
+        space=SpaceContext(name, description, tuple(categories)),
+        counts=FilterCounts(*head["counts"]),
+        is_asked=head["parts"] is not None,
+        is_relevant=head["relevant"],
+        records=tuple(_read_records(body, head["records"], head["parts"] or ())),
+        sight=Sight.from_json(head["sight"]) if "sight" in head else NOTHING,
     )
-    AssemblyPayload.objects.create(
-        assembly=assembly,
-        text=saving.text,
-        baseline_text=saving.before.render() if saving.before else None,
-        ledger=saving.ledger(),
-        config=dict(saving.config),
-        request={**saving.request, **({"task_id": saving.task_id} if saving.task_id else {})},
-        record_ids=list(saving.record_ids),
-    )
-    return assembly
+
+
+def _marks(found: Candidates) -> dict[Key, int]:
+    """Return what each record was given as."""
+    details = found.query.details if found.query else {}
+    marks: dict[Key, int] = {}
+    for records, mark in ((found.baseline, _BASELINE), (found.records, _CANDIDATE)):
+        for record in records:
+            views = record.view_count
+            key = record.id, record.version, views if views < MAX_PART else MAX_PART
+            has_detail = mark == _CANDIDATE and record.id in details
+            marks[key] = marks.get(key, 0) | mark | (_DETAIL if has_detail else 0)
+    return marks
+
+
+def _columns(keys: list[Key], marks: dict[Key, int], query: Query | None) -> Iterator[Column]:
+    # numpy reads one long list faster than many tuples.
+    ids, versions, views = np.array(list(chain(*keys)), np.int64).reshape(-1, 3).T
+    yield np.concatenate([ids[:1], ids[1:] - ids[:-1]])
+    yield versions
+    yield views << _VIEWS_SHIFT | np.array([marks[key] for key in keys], np.int64)
+    if query is None:
+        return
+    relevant = [
+        query.relevant.get(key[0], NOT_RELEVANT) if marks[key] & _CANDIDATE else NOT_RELEVANT for key in keys
+    ]
+    # None becomes NaN.
+    parts = np.array(list(chain(*relevant)), np.float64).reshape(-1, len(Relevance._fields))
+    yield from np.where(np.isnan(parts), _ABSENT, np.rint(parts * PART_SCALE)).astype(np.int64).T
+
+
+def _read_records(body: bytes, count: int, parts: Iterable[str]) -> Iterator[GivenRecord]:
+    columns = list(_read_columns(body, count))
+    ids, versions, marks = np.cumsum(columns[0]).tolist(), columns[1].tolist(), columns[2].tolist()
+    named = {name: column.tolist() for name, column in zip(parts, columns[3:], strict=True)}
+    known = {name: named[name] for name in Relevance._fields if name in named}
+    for at, (record_id, version, mark) in enumerate(zip(ids, versions, marks, strict=True)):
+        relevance: dict[str, Any] = {name: _part(column[at]) for name, column in known.items()}
+        yield GivenRecord(
+            record_id,
+            version,
+            mark >> _VIEWS_SHIFT,
+            bool(mark & _CANDIDATE),
+            bool(mark & _BASELINE),
+            bool(mark & _DETAIL),
+            Relevance(**relevance),
+        )
+
+
+def _part(whole: int) -> float | None:
+    return None if whole == _ABSENT else whole / PART_SCALE
+
+
+def _pack_column(column: Column) -> bytes:
+    """Return the differences from the least value: first all lowest bytes, then all next ones, and so on.
+
+    High bytes are similar, so they compress well together.
+    """
+    least = int(column.min()) if column.size else 0
+    above = np.ascontiguousarray(column - least).astype("<i8", copy=False)
+    width = (int(above.max(initial=0)).bit_length() + 7) // 8
+    return _COLUMN.pack(least, width) + above.view(np.uint8).reshape(-1, 8)[:, :width].T.tobytes()
+
+
+def _read_columns(body: bytes, count: int) -> Iterator[Column]:
+    at = 0
+    while at < len(body):
+        least, width = _COLUMN.unpack_from(body, at)
+        at += _COLUMN.size
+        planes = np.frombuffer(body, np.uint8, count * width, at).reshape(width, count)
+        at += count * width
+        above = np.zeros((count, 8), np.uint8)
+        above[:, :width] = planes.T
+        yield above.view("<i8").reshape(count) + least

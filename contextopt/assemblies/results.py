@@ -6,7 +6,6 @@ from typing import Any
 
 from contextopt.assemblies.candidates import Candidates, PreparedRequest
 from contextopt.assemblies.models import FIXED_BUDGET, LAST_RECORDS, EntryJson
-from contextopt.assemblies.placement.state import PromptSizes
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.rendering import record_lines
 from contextopt.engine.values import (
@@ -91,24 +90,9 @@ class AssemblyResult:
         own = [self.id] if self.id is not None and self.placed.carries_on else []
         return [*(block.id for block in self.placed.kept), *own]
 
-    def placement(self) -> dict[str, Any]:
-        """Return where the context goes, and what the prompt shares with the conversation's last one."""
-        placed = self.placed
-        return {
-            "name": placed.placement,
-            "in_sight": self.in_sight,
-            "rewritten": placed.is_rewritten,
-            **self.prompt_sizes.figures(),
-        }
-
-    @property
-    def prompt_sizes(self) -> PromptSizes:
-        placed = self.placed
-        return PromptSizes(placed.split.tokens, placed.shared_tokens, placed.split)
-
     def to_json(self) -> dict[str, Any]:
         """Return the response of the API and of `assemble --json`."""
-        asked, outcome, stats = self.asked, self.placed.outcome, asdict(self.stats)
+        asked, placed, outcome, stats = self.asked, self.placed, self.placed.outcome, asdict(self.stats)
         counts = stats.pop("dropped_by_reason")
         return {
             "id": self.id,
@@ -123,19 +107,28 @@ class AssemblyResult:
             "stats": stats,
             "baselines": self.baselines(),
             "certificate": outcome.certificate.to_json(),
-            "placement": self.placement(),
-            "included": [_without(entry, *OUTCOME) for entry in self.entries if entry["kept"]],
-            "dropped": [_without(entry, "kept") for entry in self.entries if not entry["kept"]],
+            "placement": {
+                "name": placed.placement,
+                "in_sight": self.in_sight,
+                "rewritten": placed.is_rewritten,
+                **placed.prompt_sizes.figures(),
+            },
+            "included": [
+                {name: value for name, value in entry.items() if name not in OUTCOME}
+                for entry in self.entries
+                if entry["kept"]
+            ],
+            "dropped": [
+                {name: value for name, value in entry.items() if name != "kept"}
+                for entry in self.entries
+                if not entry["kept"]
+            ],
             "counts": {**counts, "outside_window": stats["outside_window"], "deleted": stats["deleted"]},
         }
 
 
 # The fields of an entry that say what became of the record.
 OUTCOME = ("kept", "reason", "duplicate_of")
-
-
-def _without(entry: EntryJson, *names: str) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if name not in names}
 
 
 def entries_json(ledger: Iterable[LedgerEntry]) -> tuple[EntryJson, ...]:

@@ -46,7 +46,7 @@ from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.values import DateRange, FilterCounts, RecordSummary
 from contextopt.limits import DATE_MIN
-from contextopt.search.embedders.current import least_match, usual_similarity
+from contextopt.search.embedders.current import LEAST_MATCHES, USUAL_SIMILARITIES
 from contextopt.search.hybrid import (
     Leads,
     PreparedQuery,
@@ -123,7 +123,7 @@ def load_for_question(asked: PreparedRequest, question: PreparedQuery, *, reach:
     return replace(
         base,
         records=tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED]),
-        query=Query(words, relevant, details, match >= least, numbers, usual_similarity(encoder)),
+        query=Query(words, relevant, details, match >= least, numbers, USUAL_SIMILARITIES.get(encoder)),
         encoder=encoder,
         warnings=tuple(warnings),
         reach=reach,
@@ -199,7 +199,7 @@ class _LookUp:
             known = self._load(leads.ids, known)
         rated = _Rated.of(leads, known, config)
         match = least = 0.0
-        enough = least_match(leads.query.vector.model if leads.query.vector else "")
+        enough = LEAST_MATCHES.get(leads.query.vector.model) if leads.query.vector else None
         if enough is not None and best_cosine is not None:
             held_share = leads.terms.held_share(max(leads.lexical.values(), default=0.0))
             match = best_cosine + PER_HELD * held_share + PER_KNOWN * leads.terms.known_share

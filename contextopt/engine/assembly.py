@@ -15,17 +15,16 @@ from contextopt.engine.details import (
     select,
     shared_day,
 )
-from contextopt.engine.placement.blocks import NOTHING, Sight
+from contextopt.engine.placement.blocks import NOTHING, Sight, digest
 from contextopt.engine.ranking import (
     NOT_RELEVANT,
+    SCORE_SCALE,
     Scored,
     filter_records,
-    frequency,
+    parts_of,
     precedence,
     rank,
     rank_by_query,
-    recency,
-    score_float,
 )
 from contextopt.engine.rendering import FittedHeader, add_day, fit_header, join_lines, order_records
 from contextopt.engine.settings import (
@@ -259,7 +258,8 @@ def _pack(request: _Request, candidates: _Candidates, selection: Selection, room
     cut = truncate(selection.ranked, room.record_tokens, candidates.max_records)
     if request.is_adaptive and request.query is not None:
         cut = cut_by_worth(cut, request.query, request.config)
-    unseen = FittedHeader("", 0, header.is_cut) if sight.has_header(header.text) else header
+    is_in_sight = bool(sight.headers) and digest(header.text) in sight.headers
+    unseen = FittedHeader("", 0, header.is_cut) if is_in_sight else header
     order: tuple[int, ...] = ()
     text, tokens = unseen.text, unseen.tokens
     while cut.kept:
@@ -369,14 +369,14 @@ def _entry(scored: Scored, request: _Request, reason: str, duplicate_of: int | N
     record = scored.record
     parts: dict[str, float] = {}
     if request.config.stage >= SCORED_STAGE:
-        parts = {"recency": recency(record.date, request.now), "frequency": frequency(record.view_count)}
+        parts = parts_of(record, request.now)
     if request.query is not None:
         parts |= request.query.relevant.get(record.id, NOT_RELEVANT).to_parts()
     return LedgerEntry(
         id=record.id,
         source=record.source,
         external_id=record.external_id,
-        score=score_float(scored.score),
+        score=scored.score / SCORE_SCALE,
         parts=parts,
         tokens=record.tokens,
         kept=reason in {"", IN_SIGHT},

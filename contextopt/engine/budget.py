@@ -23,7 +23,7 @@ import numpy as np
 from contextopt.engine.details import Query
 from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, Scored, own_relevances, weighted_relevance
 from contextopt.engine.settings import ContextConfig
-from contextopt.engine.validation import MAX_INT, BudgetExceeded, check_optional_int
+from contextopt.engine.validation import MAX_INT, BudgetExceeded, check_int
 from contextopt.engine.values import WHOLE_SHARES, PartSizes, TokenAllocation
 
 
@@ -43,8 +43,8 @@ def allocate(
     Raises:
         BudgetExceeded: even an empty context leaves the response less than its reservation.
     """
-    check_optional_int("system_tokens", sizes.system, 0, MAX_INT)
-    check_optional_int("history_tokens", sizes.history, 0, MAX_INT)
+    for name, size in sizes.to_json().items():
+        check_int(name, size, 0, MAX_INT)
     stage = config.stage if stage is None else stage
     system = config.system_tokens if sizes.system is None else sizes.system
     history = config.history_tokens if sizes.history is None else sizes.history

@@ -41,7 +41,7 @@ MICROSECOND = timedelta(microseconds=1)
 HORIZON_US = timedelta(days=30) // MICROSECOND
 """Age at which recency reaches 0."""
 SCORE_SCALE = WEIGHT_SCALE * HORIZON_US
-"""Divisor from an integer score to the displayed score."""
+"""Divisor from an integer score to the displayed score, on the scale of 0 to 10 times the weights."""
 
 _DAY_US = timedelta(days=1) // MICROSECOND
 _SECOND_US = timedelta(seconds=1) // MICROSECOND
@@ -80,25 +80,20 @@ def age_us(date: datetime, now: datetime) -> int:
     return max(0, age.days * _DAY_US + age.seconds * _SECOND_US + age.microseconds)
 
 
-def recency(date: datetime, now: datetime) -> float:
-    """Return 10 for now, 5 for 15 days ago, 0 from 30 days on. Fractions of a day count."""
-    return MAX_PART * max(0, HORIZON_US - age_us(date, now)) / HORIZON_US
+def parts_of(record: RecordSummary, now: datetime) -> dict[str, float]:
+    """Return the parts of the score that need no question, each 0 to 10.
 
-
-def frequency(view_count: int) -> float:
-    """Return one per view, at most 10."""
-    return float(min(MAX_PART, view_count))
+    `recency` is 10 for now, 5 for 15 days ago, 0 from 30 days on; fractions of a day count. `frequency` is
+    one per view, at most 10.
+    """
+    left = max(0, HORIZON_US - age_us(record.date, now))
+    return {"recency": MAX_PART * left / HORIZON_US, "frequency": float(min(MAX_PART, record.view_count))}
 
 
 def score(record: RecordSummary, now: datetime, config: ContextConfig) -> int:
-    """Return the integer score; `score_float` converts it."""
+    """Return the integer score."""
     [(_, value)] = score_all([record], now, config)
     return value
-
-
-def score_float(value: int) -> float:
-    """Return an integer score on the scale of 0 to 10 times the weights."""
-    return value / SCORE_SCALE
 
 
 def rank(records: Iterable[RecordSummary], now: datetime, config: ContextConfig) -> list[Scored]:
@@ -297,7 +292,7 @@ def _own(semantic: Floats, lexical: Floats, config: ContextConfig) -> Floats:
 
 def weighted_relevance(relevance: Relevance, config: ContextConfig) -> float:
     """Return the part of a record's score that depends on the question."""
-    return score_float(_weigh([relevance], config)[0])
+    return _weigh([relevance], config)[0] / SCORE_SCALE
 
 
 def topic_weight(config: ContextConfig) -> Decimal:

@@ -70,12 +70,6 @@ def check_int(field: str, value: object, low: int, high: int) -> None:
         raise InvalidValue(field, f"must be from {low:,} to {high:,}, not {value:,}")
 
 
-def check_optional_int(field: str, value: object, low: int, high: int) -> None:
-    """Raise InvalidValue unless the value is None or accepted by `check_int`."""
-    if value is not None:
-        check_int(field, value, low, high)
-
-
 def check_weight(
     field: str, value: object, *, low: Decimal | int = 0, high: Decimal | int = MAX_WEIGHT
 ) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, Self, TypedDict
 
-from contextopt.engine.validation import MAX_INT, InvalidValue, check_int, check_optional_int, check_text, utc
+from contextopt.engine.validation import MAX_INT, InvalidValue, check_int, check_text, utc
 
 CLOCK_SKEW = timedelta(hours=24)
 """How far after `now` a date may be and still count as age 0."""
@@ -93,7 +93,8 @@ class DateRange:
 
         A window that would reach beyond the years 1 to 9999 ends there.
         """
-        check_optional_int("window_days", window_days, 1, MAX_INT)
+        if window_days is not None:
+            check_int("window_days", window_days, 1, MAX_INT)
         now = utc("now", now)
         end = min(now, datetime.max.replace(tzinfo=UTC) - CLOCK_SKEW) + CLOCK_SKEW
         if window_days is None or window_days > (now - datetime.min.replace(tzinfo=UTC)).days:

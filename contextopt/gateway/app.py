@@ -28,7 +28,7 @@ from contextopt.gateway.relay import (
     open_connections,
     upstream_url,
 )
-from contextopt.telemetry.spans import begin_exchange
+from contextopt.telemetry import begin_exchange
 
 HEALTH_PATH = "/healthz"
 TURN_SECONDS = 1.0

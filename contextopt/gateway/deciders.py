@@ -47,7 +47,7 @@ from contextopt.search.embedders.current import configured_embedder, get_embedde
 from contextopt.search.embedders.values import WORDLLAMA
 from contextopt.search.hybrid import prepare_query
 from contextopt.sql import DATABASE_UNREACHABLE
-from contextopt.telemetry.spans import Parent, inside
+from contextopt.telemetry import Parent, inside
 
 # The second works while the first waits for the database.
 DECIDERS = 2

@@ -51,7 +51,7 @@ from contextopt.gateway.protocols import read_prompt
 from contextopt.gateway.relay import Headers
 from contextopt.sql import DATABASE_UNREACHABLE, in_thread, until_answered
 from contextopt.strictjson import has_more_values
-from contextopt.telemetry.spans import OpenExchange, Parent
+from contextopt.telemetry import OpenExchange, Parent
 
 # Two pieces of work for each decider, so that another team's never waits for more than one.
 TURNS = 2 * DECIDERS

@@ -36,7 +36,7 @@ from contextopt.limits import MODEL_MAX
 from contextopt.locks import hold_space, unless_deleted
 from contextopt.people.models import Team
 from contextopt.sql import DATABASE_UNREACHABLE, in_thread, until_answered
-from contextopt.telemetry.spans import ExchangeReport, end_exchange
+from contextopt.telemetry import ExchangeReport, end_exchange
 
 QUEUE_MAX = 10_000
 QUEUE_MAX_BYTES = 128 * 2**20

@@ -11,16 +11,14 @@ from django.utils import timezone
 from contextopt.engine.queryanalysis import without_framing
 from contextopt.engine.ranking import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
-from contextopt.search.embedders.current import is_remote
+from contextopt.search.embedders.current import QueryVector, embed_query, is_remote
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
     EXACT_ROWS,
     NO_CONDITION,
     Condition,
-    QueryVector,
     distance_sql,
-    embed_query,
     nearest,
     to_cosine,
 )

@@ -1,6 +1,5 @@
 """The registry of searchable tables. Each app registers its own, and one search covers them all."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -80,9 +79,28 @@ class Searchable:
     def _passing(self, corpus_sql: str, corpus_id: int, filters: SearchFilters) -> tuple[str, dict[str, Any]]:
         conditions = [f"({self.live_sql})", corpus_sql]
         parameters: dict[str, Any] = {"search_corpus": corpus_id}
-        for sql, name, value in self._wanted(filters):
-            conditions.append(sql)
-            parameters[name] = value
+        columns = dict(self.conditions)
+        listed = [
+            (self.type_column, "search_types", filters.types),
+            (self.source_column, "search_sources", filters.sources),
+            *((columns.get(name), f"search_{name}", values) for name, values in filters.conditions),
+        ]
+        for column, name, values in listed:
+            if values is not None:
+                conditions.append(f"t.{column} = ANY(%({name})s::text[])" if column else "false")
+                parameters[name] = list(values)
+        if filters.without_types:
+            conditions.append(f"t.{self.type_column} <> ALL(%(search_without_types)s::text[])")
+            parameters["search_without_types"] = list(filters.without_types)
+        if filters.tags is not None:
+            conditions.append(f"t.{self.tags_column} && %(search_tags)s::varchar[]")
+            parameters["search_tags"] = list(filters.tags)
+        if filters.date_from is not None:
+            conditions.append(f"t.{self.date_column} >= %(search_from)s")
+            parameters["search_from"] = filters.date_from
+        if filters.date_to is not None:
+            conditions.append(f"t.{self.date_column} <= %(search_to)s")
+            parameters["search_to"] = filters.date_to
         return " AND ".join(conditions), parameters
 
     def rows_sql(self, parameter: str) -> str:
@@ -96,30 +114,6 @@ class Searchable:
     def has_dated_index(self, dimensions: int) -> bool:
         """Return whether vectors with these dimensions are also indexed in the order of their rows' dates."""
         return self.has_windows and dimensions <= DATED_DIMENSIONS
-
-    def _wanted(self, filters: SearchFilters) -> Iterator[tuple[str, str, object]]:
-        columns = dict(self.conditions)
-        listed = [
-            (self.type_column, "search_types", filters.types),
-            (self.source_column, "search_sources", filters.sources),
-            *((columns.get(name), f"search_{name}", values) for name, values in filters.conditions),
-        ]
-        for column, name, values in listed:
-            if values is not None:
-                sql = f"t.{column} = ANY(%({name})s::text[])" if column else "false"
-                yield sql, name, list(values)
-        if filters.without_types:
-            yield (
-                f"t.{self.type_column} <> ALL(%(search_without_types)s::text[])",
-                "search_without_types",
-                list(filters.without_types),
-            )
-        if filters.tags is not None:
-            yield f"t.{self.tags_column} && %(search_tags)s::varchar[]", "search_tags", list(filters.tags)
-        if filters.date_from is not None:
-            yield f"t.{self.date_column} >= %(search_from)s", "search_from", filters.date_from
-        if filters.date_to is not None:
-            yield f"t.{self.date_column} <= %(search_to)s", "search_to", filters.date_to
 
     @property
     def table(self) -> str:

@@ -168,16 +168,11 @@ def read_lexemes(text: str) -> Lexemes:
         [cleaned],
     )
     found = {language: tuple(lexemes) for language, lexemes in rows}
-    return {**found, "no": tuple(dict.fromkeys([*found["no"], *_agents(cleaned)]))}
-
-
-def _agents(text: str) -> Iterator[str]:
-    """Yield the Norwegian stemmer's output for the other forms of words such as bruker.
-
-    It stems bruker to bruk, brukeren and brukere to bruker, and brukerne to brukern.
-    """
-    for base in _AGENT.findall(text.lower()):
-        yield from (base, f"{base}er", f"{base}ern")
+    # The Norwegian stemmer makes bruk of bruker, bruker of brukeren and brukere, and brukern of brukerne. All
+    # of them are looked for.
+    bases = _AGENT.findall(cleaned.lower())
+    agents = [form for base in bases for form in (base, f"{base}er", f"{base}ern")]
+    return {**found, "no": tuple(dict.fromkeys([*found["no"], *agents]))}
 
 
 def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Terms:
@@ -202,14 +197,10 @@ def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Ter
     terms = [
         Term(language, lexeme, max(1, counts.get(lexeme, 0)))
         for language, found in lexemes.items()
-        for lexeme in _rarest(found, counts)
+        for lexeme in sorted(found, key=lambda lexeme: (counts.get(lexeme, 0), lexeme))[:TERMS_MAX]
     ]
     ordered = sorted(terms, key=lambda term: (term.documents, term.lexeme))
     return Terms(tuple(ordered), documents, mean_length, is_sampled=not rows)
-
-
-def _rarest(lexemes: Sequence[str], counts: Mapping[str, int]) -> list[str]:
-    return sorted(lexemes, key=lambda lexeme: (counts.get(lexeme, 0), lexeme))[:TERMS_MAX]
 
 
 def _count_now(
@@ -285,7 +276,9 @@ def best_by_words(
 
     `passing` is the approximate number of rows of the corpus that pass the filters, if known.
     """
-    bound = candidates_for(terms, limit)
+    each = max((sum(1 for term in terms.terms if term.language == code) for code in ("en", "no")), default=1)
+    # So many rows are scored to find the best.
+    bound = max(CANDIDATES_MIN, min(CANDIDATES_MAX, CANDIDATES_EACH * limit, WEIGHINGS // max(1, each)))
     share = 1.0 if passing is None else min(1.0, passing / max(1, terms.documents))
     place = _place(searchable, corpus_id, filters)
     steps = list(_steps(terms, place, bound, share, reads_newest=filters.is_by_date))
@@ -298,12 +291,6 @@ def best_by_words(
         {**terms.parameters(), **parameters, "limit": limit},
     )
     return dict(rows)
-
-
-def candidates_for(terms: Terms, limit: int) -> int:
-    """Return how many rows to score to find the best `limit`."""
-    each = max((sum(1 for term in terms.terms if term.language == code) for code in ("en", "no")), default=1)
-    return max(CANDIDATES_MIN, min(CANDIDATES_MAX, CANDIDATES_EACH * limit, WEIGHINGS // max(1, each)))
 
 
 def _place(searchable: Searchable, corpus_id: int, filters: SearchFilters) -> str:

@@ -12,8 +12,8 @@ from contextopt.agents.inputs import present
 from contextopt.agents.models import PATH_MAX, Attempt, Task, files_expiry
 from contextopt.agents.receivers import load_receiver_files, store_receiver_files
 from contextopt.agents.retries import PlannedAttempt
-from contextopt.assemblies.log import Saving, log_saving
 from contextopt.assemblies.models import Assembly, EntryJson, Kind, pack_entries
+from contextopt.assemblies.savings import Saving, log_saving
 from contextopt.engine.agents.composition import Composed, compose
 from contextopt.engine.agents.deltas import ReceiverFiles, SentFile, fully_sent, remember
 from contextopt.engine.agents.steps import HINT

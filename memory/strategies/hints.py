@@ -10,8 +10,8 @@ from django.db import DatabaseError, transaction
 from django.db.models import F
 
 from contextopt.agents.models import Task
-from contextopt.assemblies.log import PlainText, Saving, log_saving
 from contextopt.assemblies.models import Assembly, Kind
+from contextopt.assemblies.savings import PlainText, Saving, log_saving
 from contextopt.engine.text.quoting import STRATEGY_HINT, fence
 from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_counter
 from contextopt.errors import InvalidInput, ServiceUnavailable

@@ -4,7 +4,7 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client, RequestFactory
 
-from config.middleware import PageGZipMiddleware
+from contextopt.api.protocol.transport import PageGZipMiddleware
 from contextopt.people.models import User
 
 GZIP = {"Accept-Encoding": "gzip"}

@@ -20,7 +20,7 @@ from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.phases import saving_of
 from contextopt.agents.tasks import hold_task
-from contextopt.assemblies.log import log_saving
+from contextopt.assemblies.savings import log_saving
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.phases import PhaseProfile, PhaseResult, filter_phase
 from contextopt.engine.briefs import findings as values

@@ -20,8 +20,8 @@ from contextopt.agents.handoffs.models import (
     number_of,
 )
 from contextopt.agents.models import HandoffPhase, Task
-from contextopt.assemblies.log import PlainText, Saving, log_saving
 from contextopt.assemblies.models import DEMO_ACTOR, Assembly, Kind
+from contextopt.assemblies.savings import PlainText, Saving, log_saving
 from contextopt.chat import endpoint
 from contextopt.engine.briefs import findings as values
 from contextopt.engine.briefs.compressor import (

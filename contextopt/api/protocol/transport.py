@@ -9,8 +9,9 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.urls import resolve
 from ninja.parser import Parser
 from pydantic_core import from_json
@@ -107,28 +108,25 @@ class JsonBody(Parser):
         content_type = request.content_type or ""
         if content_type and content_type != "application/json" and not content_type.endswith("+json"):
             raise UnsupportedBody(f"Send application/json, not {content_type[:100]}.")
-        body = unpack(request)
+        encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
+        if encoding in {"", "identity"}:
+            body = request.body
+        elif encoding in {"gzip", "x-gzip"}:
+            body = gunzip(request.body, limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        else:
+            raise UnsupportedBody(f"Send the body uncompressed or as gzip, not {encoding[:100]}.")
         # Kept for the hash of an Idempotency-Key, since the same body may be packed in different ways.
         request.unpacked_body = body  # type: ignore[attr-defined]
         return read_value(body)
 
 
-def unpack(request: HttpRequest) -> bytes:
-    """Return the body's bytes without their content encoding.
+def gunzip(packed: bytes, *, limit: int) -> bytes:
+    """Unpack up to a hundred gzip members.
 
     Raises:
         BodyTooLarge: it exceeded the limit. Nothing beyond the limit was unpacked.
+        MalformedBody: it is not gzip, or incomplete.
     """
-    encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
-    if encoding in {"", "identity"}:
-        return request.body
-    if encoding not in {"gzip", "x-gzip"}:
-        raise UnsupportedBody(f"Send the body uncompressed or as gzip, not {encoding[:100]}.")
-    return gunzip(request.body, limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-
-
-def gunzip(packed: bytes, *, limit: int) -> bytes:
-    """Unpack up to a hundred gzip members, stopping at the limit."""
     parts: list[bytes] = []
     size = 0
     while packed:
@@ -203,3 +201,65 @@ def find_unstorable(value: object) -> tuple[tuple[str, ...], str] | None:
             path, fault = found
             return (str(name), *path), fault
     return None
+
+
+# The API's description, which is the same for everybody.
+PUBLIC = ("/api/openapi.json", "/api/docs")
+NO_STORE = "no-store"
+
+
+class NoStoreMiddleware:
+    """Forbids browsers and proxies to store pages, exports and API responses.
+
+    A stored page would be shown again after the log-out, or after its records were purged. Static files never
+    come here.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if request.path_info not in PUBLIC and NO_STORE not in response.get("Cache-Control", ""):
+            is_api = request.path_info.startswith(API_PREFIX)
+            response["Cache-Control"] = NO_STORE if is_api else f"private, {NO_STORE}"
+        return response
+
+
+class PageGZipMiddleware(GZipMiddleware):
+    """Compresses HTML. API responses stay as they are: most are small, and compressing them costs time."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if not response.get("Content-Type", "").startswith("text/html"):
+            return response
+        return super().process_response(request, response)
+
+
+class HeadMiddleware:
+    """Answers HEAD like GET, without the body.
+
+    This middleware covers pages, API and admin, whatever methods a view names. It must stand before
+    everything that looks at the method.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        is_head = request.method == "HEAD"
+        if is_head:
+            request.method = "GET"
+        response = self.get_response(request)
+        if is_head:
+            drop_body(response)
+        if "GET" in (allowed := response.get("Allow", "").split(", ")):
+            response["Allow"] = ", ".join(sorted({*allowed, "HEAD"}))
+        return response
+
+
+def drop_body(response: HttpResponseBase) -> None:
+    """Drop the body and keep the headers, Content-Length included. An export is never started."""
+    if isinstance(response, StreamingHttpResponse):
+        response.streaming_content = ()
+    else:
+        response.content = b""  # type: ignore[attr-defined]

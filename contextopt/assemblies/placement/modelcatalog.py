@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contextopt.engine.placement.choice import NO_DISCOUNT, CachePrices, Split
 from contextopt.engine.validation import InvalidValue
-from contextopt.search.embedders.current import loading
+from contextopt.telemetry import loading
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
@@ -71,11 +71,6 @@ def register_prices(source: Source) -> None:
     _sources.append(source)
 
 
-def entered_prices(model: str) -> list[EnteredPrice]:
-    """Return all prices that were entered for the model, oldest first."""
-    return sorted((price for source in _sources for price in source(model)), key=lambda price: price.since)
-
-
 @dataclass(frozen=True, slots=True)
 class ListPrice:
     """The package's prices of a model in dollars per million tokens; None for those that it lacks."""
@@ -113,7 +108,8 @@ class PriceBook:
     def price(self, model: str, day: date) -> TokenPrice | None:
         """Return what the model charged on that day; None if unknown."""
         if model not in self._entered:
-            self._entered[model] = entered_prices(model)
+            entered = (price for source in _sources for price in source(model))
+            self._entered[model] = sorted(entered, key=lambda price: price.since)
         held = [price for price in self._entered[model] if price.since <= day]
         return resolve_price(model, held[-1] if held else None)
 

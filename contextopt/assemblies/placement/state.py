@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from contextopt.assemblies.candidates import PreparedRequest
-from contextopt.assemblies.engineinputs import unpack_givens
+from contextopt.assemblies.log import unpack_givens
 from contextopt.assemblies.models import AssemblyPayload, Kind
 from contextopt.engine.placement.blocks import Block, read_block
 from contextopt.engine.placement.choice import (
@@ -21,7 +21,7 @@ from contextopt.engine.placement.choice import (
     Conversation,
     LastPrompt,
     Placement,
-    Split,
+    PromptSizes,
 )
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import InvalidInput, NotFound
@@ -29,7 +29,7 @@ from contextopt.sql import fetch_one
 
 
 def load_conversation(asked: PreparedRequest) -> Conversation:
-    """Return the conversation before the requested prompt.
+    """Return the conversation before the requested prompt, which names it or blocks of it.
 
     Raises:
         InvalidInput: blocks are named for a placement that keeps none.
@@ -37,8 +37,6 @@ def load_conversation(asked: PreparedRequest) -> Conversation:
     """
     request, space, tokenizer, sizes = asked.request, asked.space, asked.tokenizer, asked.sizes
     system, history, question_tokens = sizes.system or 0, sizes.history or 0, 0
-    if not request.is_in_conversation:
-        return Conversation(system, history)
     if request.in_sight and request.placement not in {APPEND, AUTO}:
         raise InvalidInput.of("in_sight", "is only for the placements append and auto")
     named = {"in_sight": request.in_sight, "in_history": request.in_history}
@@ -156,24 +154,6 @@ def _to_last_prompt(payload: AssemblyPayload, idle_seconds: float) -> LastPrompt
         block_id=payload.assembly_id,
         idle_seconds=idle_seconds,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PromptSizes:
-    """The sizes of a prompt in a conversation. All but the first are None if a text of it was purged."""
-
-    prompt_tokens: int
-    shared_prefix_tokens: int | None = None
-    split: Split | None = None
-
-    def figures(self) -> dict[str, int | None]:
-        """Return the sizes by the names of their figures."""
-        return {
-            "prompt_tokens": self.prompt_tokens,
-            "shared_prefix_tokens": self.shared_prefix_tokens,
-            "cached_tokens": self.split.cached if self.split else None,
-            "cacheable_tokens": self.split.cacheable if self.split else None,
-        }
 
 
 def measure_again(payload: AssemblyPayload, tokenizer: Tokenizer) -> PromptSizes | None:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from contextopt.assemblies.engineinputs import unpack_givens
+from contextopt.assemblies.log import unpack_givens
 from contextopt.assemblies.models import Assembly, AssemblyPayload, EntryJson, Kind
 from contextopt.assemblies.replay.material import Material, NotReplayable, load_material
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.assembly import NOT_LOADED
-from contextopt.engine.ranking import NOT_RELEVANT, Scored, frequency, rank, rank_by_query, recency
+from contextopt.engine.ranking import NOT_RELEVANT, Scored, parts_of, rank, rank_by_query
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
 from contextopt.engine.values import DateRange
 from contextopt.engine.wording import day, plural
@@ -337,10 +337,7 @@ def _parts(material: Material, scored: Scored) -> dict[str, float] | None:
     if material.asked.config.stage == LAST_RECORDS_STAGE:
         return None
     record = scored.record
-    parts = {
-        "recency": recency(record.date, material.assembly.as_of),
-        "frequency": frequency(record.view_count),
-    }
+    parts = parts_of(record, material.assembly.as_of)
     if material.givens.is_asked:
         given = {one.id: one.relevance for one in material.givens.records if one.is_candidate}
         parts |= given.get(record.id, NOT_RELEVANT).to_parts()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from contextopt.assemblies.candidates import Candidates, ConfiguredSpace, PreparedRequest
-from contextopt.assemblies.engineinputs import Givens, unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import Givens, unpack_givens
 from contextopt.assemblies.models import NO_QUESTION_KEPT, Assembly, Kind
 from contextopt.assemblies.retrieval import NOTES_READ
 from contextopt.assemblies.verify import read_config
@@ -21,7 +21,7 @@ from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import UnknownEncoding
 from contextopt.engine.values import ENGINE_VERSION, PartSizes, RecordSummary
 from contextopt.errors import Conflict
-from contextopt.search.embedders.current import usual_similarity
+from contextopt.search.embedders.current import USUAL_SIMILARITIES
 from contextopt.spaces.versions import RecordVersion, read_versions
 
 
@@ -82,7 +82,7 @@ class Material:
             },
             self.givens.is_relevant,
             numbers_in(question),
-            usual_similarity(self.givens.encoder),
+            USUAL_SIMILARITIES.get(self.givens.encoder),
         )
 
 

@@ -11,7 +11,7 @@ from contextopt.assemblies.candidates import PreparedRequest
 from contextopt.assemblies.inputs import ReplayIn
 from contextopt.assemblies.models import Assembly, AssemblyPayload, pack_entries
 from contextopt.assemblies.placement.modelcatalog import PriceBook
-from contextopt.assemblies.placement.state import PromptSizes, logged_prompt
+from contextopt.assemblies.placement.state import logged_prompt
 from contextopt.assemblies.replay.candidates import Reached, decide_under, settings_for
 from contextopt.assemblies.replay.material import (
     Material,
@@ -24,12 +24,12 @@ from contextopt.assemblies.replay.material import (
 from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.shortage import shortage_warnings
 from contextopt.assemblies.verify import Difference
-from contextopt.engine.placement.choice import SYSTEM, Placed, Placement, Split
+from contextopt.engine.placement.choice import SYSTEM, Placed, Placement, PromptSizes, Split
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.values import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
 from contextopt.errors import PRODUCT_ERRORS
-from contextopt.search.embedders.current import work_seconds
+from contextopt.telemetry import work_seconds
 
 
 @dataclass(frozen=True, slots=True)

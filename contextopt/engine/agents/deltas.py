@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from contextopt.engine.agents.linediff import Patch, Work, diff_lines, shorten_lines
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.quoting import marked_block, marked_file
-from contextopt.engine.validation import MAX_INT, check_optional_int
+from contextopt.engine.validation import MAX_INT, check_int
 
 type Content = str | bytes
 type Kind = Literal["changed", "new", "deleted", "renamed", "binary", "reverted"]
@@ -53,8 +53,10 @@ class DeltaLimits:
     max_chars: int | None = 500
 
     def __post_init__(self) -> None:
-        check_optional_int("max_changed_lines", self.max_changed_lines, 1, MAX_INT)
-        check_optional_int("max_chars", self.max_chars, MIN_CHARS, MAX_INT)
+        if self.max_changed_lines is not None:
+            check_int("max_changed_lines", self.max_changed_lines, 1, MAX_INT)
+        if self.max_chars is not None:
+            check_int("max_chars", self.max_chars, MIN_CHARS, MAX_INT)
 
 
 DEFAULT_LIMITS = DeltaLimits()

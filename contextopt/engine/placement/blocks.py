@@ -103,9 +103,6 @@ class Sight:
                 records[record_id] = Seen(seen.version, seen.passages | before.passages) if is_same else seen
         return cls(tokens, frozenset(headers), records)
 
-    def has_header(self, text: str) -> bool:
-        return bool(self.headers) and digest(text) in self.headers
-
     def shows(self, record: Shown) -> bool:
         """Return whether the record is in sight at this version, with enough of the wanted passages."""
         seen = self.records.get(record.id)

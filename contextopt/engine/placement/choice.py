@@ -89,6 +89,24 @@ class Split:
 NO_TOKENS = Split(0, 0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class PromptSizes:
+    """The sizes of a prompt in a conversation. All but the first are None if a text of it was purged."""
+
+    prompt_tokens: int
+    shared_prefix_tokens: int | None = None
+    split: Split | None = None
+
+    def figures(self) -> dict[str, int | None]:
+        """Return the sizes by the names of their figures."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "shared_prefix_tokens": self.shared_prefix_tokens,
+            "cached_tokens": self.split.cached if self.split else None,
+            "cacheable_tokens": self.split.cacheable if self.split else None,
+        }
+
+
 type Placement = Literal["system", "tail", "append"]
 
 SYSTEM: Placement = "system"
@@ -202,8 +220,8 @@ class Placed:
     """Whether the caller should hold the new block, so that the next prompt can leave out what it shows."""
 
     @property
-    def new_tokens(self) -> int:
-        return self.outcome.certificate.tokens
+    def prompt_sizes(self) -> PromptSizes:
+        return PromptSizes(self.split.tokens, self.shared_tokens, self.split)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +252,7 @@ def place_context(request: Place, conversation: Conversation, decide: Callable[[
             continue
         if request.placement != AUTO:
             return placed
-        ahead = READS_AHEAD * request.prices.read * (placed.sight.tokens + placed.new_tokens)
+        ahead = READS_AHEAD * request.prices.read * (placed.sight.tokens + placed.outcome.certificate.tokens)
         if best is None or placed.cost + ahead < best[0]:
             best = placed.cost + ahead, placed
     assert best is not None

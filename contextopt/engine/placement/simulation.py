@@ -52,7 +52,7 @@ def play(
         yield Played(
             placed.split,
             placed.cost,
-            placed.new_tokens,
+            placed.outcome.certificate.tokens,
             placed.sight.tokens,
             _in_sight([*(shown[block.id] for block in placed.kept), shown[number]]),
         )

@@ -1,47 +1,28 @@
-"""The embedder chosen by the settings, and the loaded ones."""
+"""The embedder chosen by the settings, the loaded ones, and the vector of a question."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
 
+import numpy as np
 from django.conf import settings
 
-from contextopt.search.embedders.values import MINILM, WORDLLAMA, Embedder, EmbeddingUnavailable
-
-# Each process loads its models and tokenizers once. On a plain clock, the request that happens to load them
-# would be logged as slow.
-_loading_seconds = ContextVar("loading_seconds", default=0.0)
-
-
-def work_seconds() -> float:
-    """Return the time of a clock that stands still while a model or a tokenizer is loaded.
-
-    Only differences within one thread have a meaning.
-    """
-    return perf_counter() - _loading_seconds.get()
-
-
-@contextmanager
-def loading() -> Iterator[None]:
-    """Stop the clock, even if another thread is loading the same thing."""
-    started = work_seconds()
-    try:
-        yield
-    finally:
-        _loading_seconds.set(_loading_seconds.get() + work_seconds() - started)
-
+from contextopt.search import registry
+from contextopt.search.embedders.values import MINILM, WORDLLAMA, Embedder, EmbeddingUnavailable, Vectors
+from contextopt.search.models import EmbeddingState
+from contextopt.sql import fetch_one
+from contextopt.telemetry import loading
 
 LEAST_MATCHES = {WORDLLAMA: 0.48, MINILM: 0.6}
 """The least match of a space that has a record about the question: the best cosine plus a share for words.
 Measured on LoCoMo: about 1 % of the questions about a dialogue match less, and 90 % of those about another
-dialogue.
+dialogue. Other embedders were not measured.
 """
 
 USUAL_SIMILARITIES = {WORDLLAMA: 0.4, MINILM: 0.49}
-"""Median cosine of the record that is most similar to a question, measured on LoCoMo."""
+"""Median cosine of the record that is most similar to a question, measured on LoCoMo for these."""
 
 _loaded: dict[str, Embedder] = {}
 _lock = Lock()
@@ -63,16 +44,6 @@ def configured_embedder() -> str:
 def is_remote(name: str) -> bool:
     """Return whether the embedder of this name is an endpoint, called over HTTP."""
     return name.startswith("endpoint:")
-
-
-def least_match(name: str) -> float | None:
-    """Return the least match of a question with a space that has an answer; None if it was not measured."""
-    return LEAST_MATCHES.get(name)
-
-
-def usual_similarity(name: str) -> float | None:
-    """Return the cosine that the most similar record usually has; None if it was not measured."""
-    return USUAL_SIMILARITIES.get(name)
 
 
 def get_embedder(name: str) -> Embedder:
@@ -121,3 +92,55 @@ def _load(name: str) -> Embedder:
             )
         )
     raise EmbeddingUnavailable(f"no settings for the embedding model {name}")
+
+
+@dataclass(frozen=True)
+class QueryVector:
+    """A question's vector, (d,), of unit length, and the id and name of the model it belongs to.
+
+    `indexed` maps searchables whose vectors have an index to their approximate number.
+    """
+
+    model_id: int
+    model: str
+    dimensions: int
+    values: Vectors
+    indexed: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def text(self) -> str:
+        """Return the vector as PostgreSQL writes it."""
+        return f"[{','.join(map('%.6g'.__mod__, self.values.tolist()))}]"
+
+
+_ACTIVE_SQL = f"""
+SELECT m.id, m.name, m.dimensions,
+       ARRAY(SELECT f.searchable::text FROM contextopt_embeddingfill f
+              WHERE f.model_id = m.id AND f.is_indexed),
+       ARRAY(SELECT greatest(c.reltuples, 0)::float8 FROM unnest(%s::text[]) WITH ORDINALITY AS t(name, place)
+               JOIN pg_class c ON c.oid = to_regclass(t.name) ORDER BY t.place)
+  FROM contextopt_embeddingmodel m WHERE m.state = '{EmbeddingState.ACTIVE}'
+"""
+
+
+def embed_query(text: str) -> QueryVector | None:
+    """Return the text's vector under the active model; None if there is no model, or nothing to embed.
+
+    Raises:
+        EmbeddingUnavailable: the model cannot be loaded or reached.
+    """
+    if not text.strip():
+        return None
+    row = fetch_one(_ACTIVE_SQL, [[table.embedding_table for table in registry.all()]])
+    if row is None:
+        return None
+    model_id, name, dimensions, indexed, sizes = row
+    vector = get_embedder(name).embed([text])[0]
+    if vector.shape != (dimensions,):
+        raise EmbeddingUnavailable(f"{name} returns {vector.size} dimensions, not {dimensions}")
+    if not np.any(vector):
+        return None
+    rows = {table.name: size for table, size in zip(registry.all(), sizes, strict=True)}
+    return QueryVector(
+        model_id, name, dimensions, vector, {name: rows[name] for name in indexed if name in rows}
+    )

@@ -3,18 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 from django.db import connection, transaction
 
-from contextopt.search import registry
-from contextopt.search.embedders.current import get_embedder
-from contextopt.search.embedders.values import EmbeddingUnavailable, Vectors
-from contextopt.search.models import EmbeddingState
+from contextopt.search.embedders.current import QueryVector
 from contextopt.search.registry import Searchable
-from contextopt.sql import expected_rows, fetch_all, fetch_column, fetch_one
+from contextopt.sql import expected_rows, fetch_all, fetch_column
 
 # Comparing up to this many rows is as fast as using the graph, and exact.
 EXACT_ROWS = 5_000
@@ -40,25 +35,6 @@ SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hns
 AS_BEFORE = "SELECT set_config('enable_sort', 'on', true)"
 
 
-@dataclass(frozen=True)
-class QueryVector:
-    """A question's vector, (d,), of unit length, and the id and name of the model it belongs to.
-
-    `indexed` maps searchables whose vectors have an index to their approximate number.
-    """
-
-    model_id: int
-    model: str
-    dimensions: int
-    values: Vectors
-    indexed: Mapping[str, float] = field(default_factory=dict)
-
-    @cached_property
-    def text(self) -> str:
-        """Return the vector as PostgreSQL writes it."""
-        return f"[{','.join(map('%.6g'.__mod__, self.values.tolist()))}]"
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """SQL on the alias t that a row must meet, with its named parameters. The empty condition matches
@@ -73,38 +49,6 @@ class Condition:
 
 
 NO_CONDITION = Condition(dates=(None, None))
-
-_ACTIVE_SQL = f"""
-SELECT m.id, m.name, m.dimensions,
-       ARRAY(SELECT f.searchable::text FROM contextopt_embeddingfill f
-              WHERE f.model_id = m.id AND f.is_indexed),
-       ARRAY(SELECT greatest(c.reltuples, 0)::float8 FROM unnest(%s::text[]) WITH ORDINALITY AS t(name, place)
-               JOIN pg_class c ON c.oid = to_regclass(t.name) ORDER BY t.place)
-  FROM contextopt_embeddingmodel m WHERE m.state = '{EmbeddingState.ACTIVE}'
-"""
-
-
-def embed_query(text: str) -> QueryVector | None:
-    """Return the text's vector under the active model; None if there is no model, or nothing to embed.
-
-    Raises:
-        EmbeddingUnavailable: the model cannot be loaded or reached.
-    """
-    if not text.strip():
-        return None
-    row = fetch_one(_ACTIVE_SQL, [[table.embedding_table for table in registry.all()]])
-    if row is None:
-        return None
-    model_id, name, dimensions, indexed, sizes = row
-    vector = get_embedder(name).embed([text])[0]
-    if vector.shape != (dimensions,):
-        raise EmbeddingUnavailable(f"{name} returns {vector.size} dimensions, not {dimensions}")
-    if not np.any(vector):
-        return None
-    rows = {table.name: size for table, size in zip(registry.all(), sizes, strict=True)}
-    return QueryVector(
-        model_id, name, dimensions, vector, {name: rows[name] for name in indexed if name in rows}
-    )
 
 
 def nearest(

@@ -79,7 +79,7 @@ def test_the_log_has_what_was_measured(space: Space) -> None:
         if figure.measure:
             assert getattr(row, figure.name) == figure.measure(result), figure.name
     sizes = {figure.name: getattr(row, figure.name) for figure in SIZES}
-    assert sizes == result.prompt_sizes.figures()
+    assert sizes == result.placed.prompt_sizes.figures()
     assert None not in sizes.values()
 
 

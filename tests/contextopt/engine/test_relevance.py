@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.ranking import (
+    SCORE_SCALE,
     Match,
     Relevance,
     own_relevances,
     rank_by_query,
     rate_neighbours,
     relevances,
-    score_float,
 )
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.values import RecordSummary
@@ -47,7 +47,8 @@ def test_the_score_is_the_weighted_sum() -> None:
     record = make_record(1, days_old=15, view_count=4)
     relevance = Relevance(semantic=8.0, lexical=5.0, neighbour=2.0, date=7.0, who=10.0)
     value = score_for(record, relevance)
-    assert score_float(value) == pytest.approx(0.7 * 5 + 0.3 * 4 + 9 * 8 + 4 * 5 + 13 * 2 + 3 * 7 + 4 * 10)
+    weighted = 0.7 * 5 + 0.3 * 4 + 9 * 8 + 4 * 5 + 13 * 2 + 3 * 7 + 4 * 10
+    assert value / SCORE_SCALE == pytest.approx(weighted)
 
 
 LONG = dict.fromkeys(range(1, 31), 10**9)

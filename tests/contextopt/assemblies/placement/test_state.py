@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from contextopt.assemblies.assemble import assemble_space
-from contextopt.assemblies.engineinputs import unpack_givens
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import unpack_givens
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.placement.modelcatalog import cache_prices, list_price
 from contextopt.assemblies.purge import purge_record

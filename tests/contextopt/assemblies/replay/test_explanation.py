@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from contextopt.assemblies.engineinputs import unpack_givens
+from contextopt.assemblies.log import unpack_givens
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record, find_expected

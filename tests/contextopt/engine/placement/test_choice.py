@@ -148,7 +148,7 @@ def test_in_the_system_prompt_the_same_context_shares_all() -> None:
     last = LastPrompt("system", decider(range(1, 10))(Sight()).text, 800, 0, 20, 1)
     place = Place("system", CHEAP_READS, 0, prefix)
     placed = place_context(place, Conversation(800, 140, 20, (), last), decider(range(1, 10)))
-    assert placed.shared_tokens == 800 + placed.new_tokens + 20
+    assert placed.shared_tokens == 800 + placed.outcome.certificate.tokens + 20
 
 
 def test_auto_appends_where_reads_are_cheap() -> None:

@@ -20,21 +20,14 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.embedders import current
-from contextopt.search.embedders.current import get_embedder
+from contextopt.search.embedders.current import QueryVector, embed_query, get_embedder
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.hybrid import rate_rows
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingTodo
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors import fill, indexes
 from contextopt.search.vectors.fill import Work, ensure_embedded, work_through
-from contextopt.search.vectors.nearest import (
-    NO_CONDITION,
-    Condition,
-    QueryVector,
-    embed_query,
-    is_best_compared,
-    nearest,
-)
+from contextopt.search.vectors.nearest import NO_CONDITION, Condition, is_best_compared, nearest
 from contextopt.search.vectors.storage import embedding_status
 from contextopt.search.words import Terms
 from contextopt.spaces.models import Record, RecordEmbedding, Space

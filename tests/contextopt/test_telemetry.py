@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,17 +10,30 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.semconv.schemas import Schemas
 
+from contextopt import telemetry
 from contextopt.people.models import Scope
 from contextopt.spaces.models import Space
-from contextopt.telemetry import names
-from contextopt.telemetry.exporter import telemetry
-from contextopt.telemetry.spans import ExchangeReport, begin_exchange, end_exchange, inside
+from contextopt.telemetry import ExchangeReport, begin_exchange, end_exchange, inside
 from tests import factories
-from tests.collector import Collector
+from tests.collector import Collector, run_collector
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=1"}
 CLIENT = 3
+
+
+@pytest.fixture
+def collector(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector, and the settings that make this process send to it."""
+    with run_collector() as collector:
+        settings.OTEL_EXPORTER_OTLP_ENDPOINT = collector.url
+        # The library reads the environment itself.
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        telemetry.start.cache_clear()
+        yield collector
+        if telemetry.start.cache_info().currsize:
+            telemetry.start().shutdown()
+        telemetry.start.cache_clear()
 
 
 def make_exchange(**changes: Any) -> ExchangeReport:
@@ -40,7 +54,7 @@ def send(*exchanges: ExchangeReport, headers: dict[str, str] | None = None) -> N
 
 
 def flush() -> None:
-    on = telemetry()
+    on = telemetry.get_telemetry()
     assert on is not None
     on.flush()
 
@@ -220,8 +234,8 @@ def test_the_names_are_those_of_the_pinned_package() -> None:
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str)
     }
-    ours = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
+    ours = {value for name, value in vars(telemetry).items() if name.isupper() and isinstance(value, str)}
     used = {value for value in ours if value.startswith(("gen_ai.", "server.", "error."))}
     assert len(used) > 15
     assert used <= known
-    assert names.SCHEMA_URL in {schema.value for schema in Schemas}
+    assert telemetry.SCHEMA_URL in {schema.value for schema in Schemas}

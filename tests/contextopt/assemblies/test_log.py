@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.assemblies.candidates import Candidates
-from contextopt.assemblies.engineinputs import FORMAT, GivenRecord, pack_givens, unpack_givens
+from contextopt.assemblies.log import GIVENS_FORMAT, GivenRecord, pack_givens, unpack_givens
 from contextopt.assemblies.models import AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.engine.assembly import assemble
@@ -89,7 +89,7 @@ def key(record: RecordSummary) -> tuple[int, int, int]:
 def test_packed_givens_are_read_back(space: SpaceContext, found: Candidates) -> None:
     """A record read in two states appears twice: as a candidate, and as one of the last by date."""
     packed = pack_givens(space, found)
-    assert packed[0] == FORMAT
+    assert packed[0] == GIVENS_FORMAT
     read = unpack_givens(packed)
     assert read.space == space
     assert (read.engine_version, read.encoder, read.reach) == (ENGINE_VERSION, found.encoder, found.reach)

@@ -10,9 +10,9 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.engine.text import tokens
 from contextopt.search import registry
 from contextopt.search.embedders import current
-from contextopt.search.embedders.current import loading, work_seconds
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.models import Space
+from contextopt.telemetry import loading, work_seconds
 from tests.concurrency import beside
 from tests.factories import NOW, make_record
 
