@@ -171,7 +171,7 @@ class Assembly(models.Model):
     is_sent = models.BooleanField(default=True, db_default=True)
     # A hook asked for it, and says so when it has passed the text on.
     awaits_delivery = models.BooleanField(default=False, db_default=False)
-    # A saving doesn't count if one of these is in `engine.warnings.INSUFFICIENT`.
+    # A saving doesn't count if one of these is in `engine.values.INSUFFICIENT`.
     warning_codes = ArrayField(models.CharField(max_length=32), default=list, db_default=[], blank=True)
     assembly_ms = models.FloatField()
     encoding = models.CharField(max_length=64)
