@@ -6,6 +6,7 @@ An outsider gets 404, so that asking reveals nothing; a member without the role 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from inspect import signature
 from typing import Any, Concatenate, cast, overload
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -41,7 +42,7 @@ SESSION_TEAM = "team_id"
 
 
 class TeamRequest(HttpRequest):
-    """A request of a logged-in member, for a page of one team. `team_page` sets it up."""
+    """A request of a logged-in member, for a page of one team. `page_for` sets it up."""
 
     user: User
     htmx: HtmxDetails
@@ -49,27 +50,6 @@ class TeamRequest(HttpRequest):
     membership: Membership
     team: Team
     actor: str
-
-
-type TeamView[**P] = Callable[Concatenate[TeamRequest, P], HttpResponseBase]
-type PlainView[**P] = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
-
-
-def team_page[**P](view: TeamView[P]) -> PlainView[P]:
-    """Give the view its team, and show times in the team's zone."""
-
-    @wraps(view)
-    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
-        page = cast(TeamRequest, request)
-        if not request.user.is_authenticated:
-            # htmx would put the login page into its target, so tell it to reload instead.
-            return HttpResponseClientRefresh() if page.htmx else redirect_to_login(_way_back(page))
-        if not enter_team(page):
-            raise PermissionDenied("You are not in a team yet. Ask an administrator to add you to one.")
-        with timezone.override(ZoneInfo(page.team.time_zone)):
-            return view(page, *args, **kwargs)
-
-    return cast("PlainView[P]", inner)
 
 
 def _way_back(request: HttpRequest) -> str:
@@ -103,30 +83,45 @@ def require_role(request: TeamRequest, needed: Role) -> None:
         raise PermissionDenied(f"This requires the role {needed.label.lower()}. Your role is {own}.")
 
 
-type FoundView[Found] = Callable[[TeamRequest, Found], HttpResponseBase]
+type View = Callable[..., HttpResponseBase]
+type TeamView[**P] = Callable[Concatenate[TeamRequest, P], HttpResponseBase]
+type FoundView[Found, **P] = Callable[Concatenate[TeamRequest, Found, P], HttpResponseBase]
 
 
 @overload
-def page_for[**P](needed: Role, methods: str) -> Callable[[TeamView[P]], PlainView[P]]: ...
+def page_for[**P](
+    needed: Role, methods: str, *, to_post: Role | None = None
+) -> Callable[[TeamView[P]], View]: ...
 @overload
-def page_for[**P, Found](
-    needed: Role, methods: str, find: Callable[Concatenate[TeamRequest, P], Found]
-) -> Callable[[FoundView[Found]], PlainView[P]]: ...
-def page_for(needed: Role, methods: str, find: Callable[..., Any] | None = None) -> Any:
-    """Make a page of the team for members with a role, which takes requests by `methods`, such as "GET POST".
+def page_for[Found, **P](
+    needed: Role, methods: str, find: Callable[..., Found], *, to_post: Role | None = None
+) -> Callable[[FoundView[Found, P]], View]: ...
+def page_for(
+    needed: Role, methods: str, find: Callable[..., Any] | None = None, *, to_post: Role | None = None
+) -> Callable[[View], View]:
+    """Make a page of the visitor's team, for members with a role, which shows times in the team's zone.
 
-    With `find`, the view gets what the address names in place of the parts of the address. An outsider gets
-    404 from `find` before the role is checked.
+    It takes requests by `methods`, such as "GET POST". A POST needs the role `to_post`, if that is given.
+    `find` looks up what the address names, by the parts of the address that it takes; the view gets what it
+    returns, and the other parts. An outsider gets 404 from `find` before the role is checked.
     """
+    taken = [name for name in signature(find).parameters if name != "request"] if find else []
 
-    def decorate(view: Callable[..., HttpResponseBase]) -> Any:
+    def decorate(view: View) -> View:
         @require_http_methods(methods.split())
-        @team_page
         @wraps(view)
-        def inner(request: TeamRequest, /, **names: Any) -> HttpResponseBase:
-            found = find(request, **names) if find else None
-            require_role(request, needed)
-            return view(request, found) if find else view(request, **names)
+        def inner(request: HttpRequest, /, **names: Any) -> HttpResponseBase:
+            page = cast(TeamRequest, request)
+            if not request.user.is_authenticated:
+                # htmx would put the login page into its target, so tell it to reload instead.
+                return HttpResponseClientRefresh() if page.htmx else redirect_to_login(_way_back(page))
+            if not enter_team(page):
+                raise PermissionDenied("You are not in a team yet. Ask an administrator to add you to one.")
+            with timezone.override(ZoneInfo(page.team.time_zone)):
+                own = {name: names.pop(name) for name in taken if name in names}
+                found = (find(page, **own),) if find else ()
+                require_role(page, to_post if to_post and request.method == "POST" else needed)
+                return view(page, *found, **names)
 
         return inner
 
@@ -170,7 +165,7 @@ def get_record(request: TeamRequest, slug: str, record_id: int) -> Record:
 
 @as_404()
 def get_assembly(request: TeamRequest, assembly_id: int, *related: Any) -> Assembly:
-    rows = Assembly.objects.of(request.team).select_related(*related)
+    rows = Assembly.objects.of(request.team).select_related("space", *related)
     return find_one(rows.filter(pk=assembly_id), f"assembly {assembly_id}")
 
 

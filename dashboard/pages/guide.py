@@ -7,14 +7,13 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.people.models import Role
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import upsert_records
 from dashboard.kit.frame.guide import IS_OVER, read_step
-from dashboard.kit.permissions import TeamRequest, get_space, page_for, team_page
+from dashboard.kit.permissions import TeamRequest, get_space, page_for
 from dashboard.kit.responses import STOP_POLLING
 
 QUESTION = "Why did the queue get stuck after the deploy?"
@@ -53,8 +52,7 @@ EXAMPLES = (
 )
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def start(request: TeamRequest) -> HttpResponse:
     """Show the strip again, until the first request has arrived. By itself it is no page."""
     if not request.htmx:
@@ -65,8 +63,7 @@ def start(request: TeamRequest) -> HttpResponse:
     return render(request, "dashboard/_start.html#start", context, status=status)
 
 
-@require_POST
-@team_page
+@page_for(Role.VIEWER, "POST")
 def start_dismiss(request: TeamRequest) -> HttpResponse:
     request.session[IS_OVER] = True
     messages.info(request, "Getting started is hidden until you log in again.")

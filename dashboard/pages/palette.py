@@ -8,14 +8,13 @@ from django.db import connection
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Role, Team
 from contextopt.spaces.models import Space
 from dashboard.kit.filters import read_text
 from dashboard.kit.frame.navigation import NAVIGATION
-from dashboard.kit.permissions import TeamRequest, team_page
+from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.pages.assemblies.filters import find_assemblies
 
 TYPED_MAX = 100
@@ -38,8 +37,7 @@ class Entry:
     value: str = ""
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def palette(request: TeamRequest) -> HttpResponse:
     typed = read_text(request.GET, "q")[:TYPED_MAX]
     context = {"entries": list(find_entries(request, typed))}

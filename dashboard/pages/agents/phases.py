@@ -7,7 +7,6 @@ from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods
 from pydantic import ValidationError
 
 from contextopt.agents.inputs import PhaseNamed
@@ -18,7 +17,7 @@ from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.people.models import Role
 from dashboard.kit.charts.panels import ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.shapes import saving_bar
-from dashboard.kit.permissions import TeamRequest, as_404, page_for, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, page_for
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.agents.charts import PHASE_CHARTS, PhaseChart, PhaseData, PhaseRows, columns_of
 from dashboard.pages.agents.figures import (
@@ -39,8 +38,7 @@ VERSIONS_SHOWN = 50
 FILTERINGS_SHOWN = 25
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def phases(request: TeamRequest) -> HttpResponse:
     form = PhasesForm(request.GET, team=request.team)
     form.is_valid()
@@ -100,8 +98,7 @@ def _panel(chart: PhaseChart, data: PhaseData) -> ChartPanel:
     return ChartPanel(chart.slug, chart.title, chart.note, table)
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     if slug not in PHASE_CHARTS:
         raise Http404("No such chart.")
@@ -112,8 +109,7 @@ def phases_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     return stream_columns(f"contextopt-phases-{slug}", columns, data.period, "filterings", data.counts)
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
+@page_for(Role.VIEWER, "GET POST", to_post=Role.EDITOR)
 def phase(request: TeamRequest) -> HttpResponse:
     """Show a phase's settings; a POST publishes the next version, and creates the phase if it is new."""
     name = _phase_name(request.GET.get("phase", next(iter(DEFAULT_PROFILES))))
@@ -121,7 +117,6 @@ def phase(request: TeamRequest) -> HttpResponse:
     initial = active.value.to_json() if active else {}
     if request.method == "GET":
         return _render(request, name, ProfileForm(initial=initial))
-    require_role(request, Role.EDITOR)
     form = ProfileForm(request.POST, initial=initial)
     if not form.is_valid():
         return _render(request, name, form, status=422)

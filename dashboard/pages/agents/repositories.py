@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.agents.standingdocuments import StandingDocument, attach_document, detach_document
 from contextopt.engine.code.filescores import RankedFile
@@ -18,7 +17,7 @@ from contextopt.repositories.models import Repository, RepositoryFile
 from contextopt.repositories.relevantfiles import rank_repository
 from contextopt.sql import find_one
 from dashboard.kit.charts.shapes import Segment, stack_parts
-from dashboard.kit.permissions import TeamRequest, as_404, get_repository, page_for, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, get_repository, page_for
 from dashboard.kit.responses import render_page
 from dashboard.pages.agents.filters import RelevantForm
 from dashboard.pages.agents.forms import StandingDocumentForm
@@ -143,18 +142,16 @@ REPOSITORIES_SHOWN = 500
 GAPS_SHOWN = 200
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def repositories(request: TeamRequest) -> HttpResponse:
     found = Repository.objects.of(request.team)[:REPOSITORIES_SHOWN]
     return render_page(request, "dashboard/repositories.html", {"repositories": found})
 
 
-@require_GET
-@team_page
-def repository(request: TeamRequest, repository_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_repository)
+def repository(request: TeamRequest, found: Repository) -> HttpResponse:
     """Show a repository; with a task, also the files that it needs and why."""
-    return _render(request, get_repository(request, repository_id), StandingDocumentForm())
+    return _render(request, found, StandingDocumentForm())
 
 
 @page_for(Role.EDITOR, "POST", get_repository)
@@ -170,17 +167,14 @@ def document_attach(request: TeamRequest, found: Repository) -> HttpResponse:
     return _render(request, found, form, status=409)
 
 
-@require_POST
-@team_page
-def document_detach(request: TeamRequest, repository_id: int, document_id: int) -> HttpResponse:
-    found = get_repository(request, repository_id)
+@page_for(Role.EDITOR, "POST", get_repository)
+def document_detach(request: TeamRequest, found: Repository, document_id: int) -> HttpResponse:
     rows = StandingDocument.objects.of(request.team.pk, found.name).filter(pk=document_id)
     with as_404():
         document = find_one(rows, f"document {document_id}")
-    require_role(request, Role.EDITOR)
     detach_document(document=document, actor=request.actor)
     messages.success(request, f"“{document.title[:60]}” detached.")
-    return redirect("dashboard:repository", repository_id)
+    return redirect("dashboard:repository", found.pk)
 
 
 def _render(

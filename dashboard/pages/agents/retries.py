@@ -12,16 +12,16 @@ from django.db.models.functions import Length
 from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.text import Truncator
-from django.views.decorators.http import require_GET
 
 from contextopt.agents.models import COMPARED_TOKENS, Action, Attempt, AttemptState, Task
 from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
 from contextopt.inputs import read_digits
+from contextopt.people.models import Role
 from dashboard.kit.charts.shapes import Bar, Segment, saving_bar, stack_parts
 from dashboard.kit.charts.tiles import Change, Tile, points, unit
 from dashboard.kit.diffs import Run, colour_diff
 from dashboard.kit.formats import NONE, compact, decimals, percent, whole
-from dashboard.kit.permissions import TeamRequest, get_task, team_page
+from dashboard.kit.permissions import TeamRequest, get_task, page_for
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.agents.filters import TasksForm
 
@@ -238,8 +238,7 @@ ATTEMPTS_SHOWN = 20
 STRIPPED_ERROR = Func(F("error"), Value(" \r\n"), function="btrim", output_field=TextField())
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def retries(request: TeamRequest) -> HttpResponse:
     form = TasksForm(request.GET, team=request.team)
     page = newest_page(form.select(), "created_at", request.GET.get("before", ""))
@@ -258,11 +257,9 @@ def retries(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/retries.html", context, partials=("tasks",))
 
 
-@require_GET
-@team_page
-def retry(request: TeamRequest, task_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_task)
+def retry(request: TeamRequest, task: Task) -> HttpResponse:
     """Show a task's latest attempts up to a number, in order, without the full text of their errors."""
-    task = get_task(request, task_id)
     figures = read_task_figures([task]).get(task.pk, TaskFigures())
     until = read_digits(request.GET.get("until", "")) or 0
     found: QuerySet[Attempt] = task.attempts.defer("error").annotate(error_chars=Length(STRIPPED_ERROR))

@@ -4,7 +4,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from contextopt.agents.handoffs import findings
 from contextopt.agents.handoffs.inputs import AdvanceIn, CompressIn, ResolutionIn
@@ -19,8 +18,6 @@ from dashboard.kit.permissions import (
     as_message,
     get_task,
     page_for,
-    require_role,
-    team_page,
 )
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.agents.charts import HandoffBar, handoff_figure
@@ -40,8 +37,7 @@ TEMPLATE = "dashboard/task_findings.html"
 LABELS_ID = "labels-%s"
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def tasks(request: TeamRequest) -> HttpResponse:
     form = HandoffTasksForm(request.GET, team=request.team)
     page = newest_page(form.select(), "created_at", request.GET.get("before", ""))
@@ -67,14 +63,11 @@ def task_new(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/task_new.html", {"form": form}, status=status)
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def task_findings(request: TeamRequest, task_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET POST", get_task, to_post=Role.EDITOR)
+def task_findings(request: TeamRequest, found: Task) -> HttpResponse:
     """Show the board; a POST adds a finding."""
-    found = get_task(request, task_id)
     if request.method == "GET":
         return _render(request, found, FindingForm(task=found))
-    require_role(request, Role.EDITOR)
     form = FindingForm(request.POST, task=found)
     if form.is_valid():
         with form.refusals():
@@ -100,11 +93,9 @@ def finding_check(request: TeamRequest, found: Task) -> HttpResponse:
     return render_page(request, f"{TEMPLATE}#finding-check", context)
 
 
-@require_GET
-@team_page
-def finding(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_task)
+def finding(request: TeamRequest, task: Task, number: int) -> HttpResponse:
     """Show a finding in full, however much of it was handed on."""
-    task = get_task(request, task_id)
     return _render_finding(request, task, _find(task, number))
 
 
@@ -128,12 +119,9 @@ def _render_finding(
     return render_page(request, "dashboard/finding.html", context, partials=("finding-shown",), status=status)
 
 
-@require_POST
-@team_page
-def finding_change(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_task)
+def finding_change(request: TeamRequest, task: Task, number: int) -> HttpResponse:
     """Set a finding's tags and dependencies; HTMX gets the finding again, a plain form the board."""
-    task = get_task(request, task_id)
-    require_role(request, Role.EDITOR)
     found = _find(task, number)
     form = LabelsForm(request.POST, auto_id=LABELS_ID)
     if form.is_valid():
@@ -153,11 +141,8 @@ def _find(task: Task, number: int) -> Finding:
     return findings.find_finding(task, number)
 
 
-@require_POST
-@team_page
-def finding_resolve(request: TeamRequest, task_id: int, number: int) -> HttpResponse:
-    task = get_task(request, task_id)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_task)
+def finding_resolve(request: TeamRequest, task: Task, number: int) -> HttpResponse:
     data = ResolutionIn(resolution=request.POST.get("resolution", "").replace("\x00", "")[:RESOLUTION_MAX])
     with as_message(request), as_404():
         resolved = findings.resolve_decision(

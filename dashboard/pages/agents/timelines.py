@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from django.db.models import Count, Max, Q
 from django.http import HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from contextopt.agents.models import HandoffPhase, Task, TaskState
 from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
@@ -20,8 +19,9 @@ from contextopt.assemblies.models import Assembly
 from contextopt.engine.values import INSUFFICIENT
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
+from contextopt.people.models import Role
 from dashboard.kit.formats import percentage, whole
-from dashboard.kit.permissions import TeamRequest, get_task, team_page
+from dashboard.kit.permissions import TeamRequest, get_task, page_for
 from dashboard.kit.responses import render_page
 
 FILLS = {
@@ -218,10 +218,8 @@ class Check:
     text: str
 
 
-@require_GET
-@team_page
-def task(request: TeamRequest, task_id: int) -> HttpResponse:
-    found = get_task(request, task_id)
+@page_for(Role.VIEWER, "GET", get_task)
+def task(request: TeamRequest, found: Task) -> HttpResponse:
     asked = request.GET.get("show", "")
     show = asked if asked in SHOWN else ""
     page = _read_page(found, SHOWN[show][1], request.GET.get("after", ""))

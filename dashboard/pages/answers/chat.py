@@ -10,7 +10,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 from django_htmx.http import reswap, retarget
 
 from contextopt.assemblies.models import AssemblyPayload
@@ -24,7 +23,7 @@ from contextopt.engine.wording import plural
 from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.people.models import Role
 from dashboard.kit.charts.shapes import Bar, bar_of_assembly
-from dashboard.kit.permissions import TeamRequest, as_404, as_message, page_for, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, page_for
 from dashboard.kit.responses import STOP_POLLING, newest_page, render_page
 from dashboard.pages.answers.forms import AskForm, MessageForm
 from dashboard.pages.assemblies.votebox import VoteBox, message_boxes
@@ -128,8 +127,7 @@ def get_question(request: TeamRequest, message_id: int) -> Message:
     return outbox.find_question(request.team.pk, message_id)
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def chat(request: TeamRequest) -> HttpResponse:
     space = request.GET.get("space", "")
     return _render_list(request, AskForm(team=request.team, initial={"space": space}), MessageForm())
@@ -170,10 +168,8 @@ def _render_list(
     return render_page(request, TEMPLATE, context, partials=("conversations",), status=status)
 
 
-@require_GET
-@team_page
-def chat_conversation(request: TeamRequest, conversation_id: int) -> HttpResponse:
-    conversation = get_conversation(request, conversation_id)
+@page_for(Role.VIEWER, "GET", get_conversation)
+def chat_conversation(request: TeamRequest, conversation: Conversation) -> HttpResponse:
     return _render_conversation(request, conversation, MessageForm())
 
 
@@ -221,11 +217,9 @@ def _refusal(error: EngineError) -> str:
     return f"The message is too long by {plural(error.missing, 'token')}."
 
 
-@require_GET
-@team_page
-def chat_message(request: TeamRequest, message_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_question)
+def chat_message(request: TeamRequest, message: Message) -> HttpResponse:
     """Show one turn for polls; redirect a browser to the turn's place in the conversation."""
-    message = get_question(request, message_id)
     return _render_turn(request, message) if request.htmx else redirect(_address(message))
 
 
@@ -261,10 +255,8 @@ def _after_change(request: TeamRequest, message: Message) -> HttpResponse:
     return _render_turn(request, get_question(request, message.pk))
 
 
-@require_GET
-@team_page
-def chat_prompt(request: TeamRequest, message_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_question)
+def chat_prompt(request: TeamRequest, message: Message) -> HttpResponse:
     """Show exactly what is or was sent for a message."""
-    message = get_question(request, message_id)
     context: dict[str, Any] = {"message": message, "prompt": promptbuilder.build_prompt(message)}
     return render_page(request, "dashboard/prompt.html", context)

@@ -7,13 +7,13 @@ from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_POST
 
+from contextopt.assemblies.models import Assembly
 from contextopt.chat.models import Message
 from contextopt.people.models import Role
 from dashboard.kit.charts.panels import stream_columns
 from dashboard.kit.filters import STAGES, space_choices
-from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, page_for
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.answers.charts import VOTE_CHARTS, VoteData
 from dashboard.pages.answers.figures import (
@@ -39,15 +39,16 @@ VOTES_TEMPLATE = "dashboard/_votes.html"
 FEEDBACK_TEMPLATE = "dashboard/_feedback.html"
 
 
-@require_POST
-@team_page
-def chat_vote(request: TeamRequest, answer_id: int) -> HttpResponse:
-    """Vote on an answer of a conversation."""
-    rows = Message.objects.of(request.team).filter(pk=answer_id, reply_to__isnull=False)
-    answer = rows.first()
+def _get_answer(request: TeamRequest, answer_id: int) -> Message:
+    answer = Message.objects.of(request.team).filter(pk=answer_id, reply_to__isnull=False).first()
     if answer is None:
         raise Http404("No such answer.")
-    require_role(request, Role.REVIEWER)
+    return answer
+
+
+@page_for(Role.REVIEWER, "POST", _get_answer)
+def chat_vote(request: TeamRequest, answer: Message) -> HttpResponse:
+    """Vote on an answer of a conversation."""
     form = _vote(request, SubjectIn(message_id=answer.pk))
     address = (
         f"{reverse('dashboard:chat_conversation', args=[answer.conversation_id])}#turn-{answer.reply_to_id}"
@@ -60,12 +61,9 @@ def chat_vote(request: TeamRequest, answer_id: int) -> HttpResponse:
     return render_page(request, VOTES_TEMPLATE, context)
 
 
-@require_POST
-@team_page
-def assembly_vote(request: TeamRequest, assembly_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "POST", get_assembly)
+def assembly_vote(request: TeamRequest, found: Assembly) -> HttpResponse:
     """Vote on an assembly, or on its answer if it was made for a conversation."""
-    found = get_assembly(request, assembly_id, "space")
-    require_role(request, Role.REVIEWER)
     form = _vote(request, SubjectIn(assembly_id=found.pk))
     if not request.htmx:
         return redirect("dashboard:assembly", found.pk)
@@ -89,8 +87,7 @@ def _vote(request: TeamRequest, subject: SubjectIn) -> VoteForm:
     return form
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def feedback(request: TeamRequest) -> HttpResponse:
     form = FeedbackForm(request.GET, team=request.team)
     form.is_valid()
@@ -145,8 +142,7 @@ def _groups(wanted: VoteFilter, links: Links, downvotes: int) -> list[dict[str, 
     ]
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def feedback_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     if slug not in VOTE_CHARTS:
         raise Http404("No such chart.")
@@ -158,8 +154,7 @@ def feedback_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     return stream_columns(f"contextopt-feedback-{slug}", columns, series.period, "votes", votes)
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def feedback_votes(request: TeamRequest) -> HttpResponse:
     """Show the votes behind a figure, newest first."""
     form = VotesForm(request.GET)

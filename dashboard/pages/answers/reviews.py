@@ -10,13 +10,12 @@ from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 from django_htmx.http import push_url
 
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.models import Role
 from dashboard.kit.filters import read_text, space_choices
-from dashboard.kit.permissions import TeamRequest, as_message, get_review, page_for, team_page
+from dashboard.kit.permissions import TeamRequest, as_message, get_review, page_for
 from dashboard.kit.responses import STOP_POLLING, newest_page, render_page, stream_csv, stream_jsonl
 from dashboard.pages.answers.filters import QueueForm
 from dashboard.pages.answers.forms import RulesForm, VerdictForm
@@ -60,8 +59,7 @@ ITEM_TEMPLATE = "dashboard/review.html"
 MEMBERS_SHOWN = 200
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def reviews(request: TeamRequest) -> HttpResponse:
     """Show progress to every member, and the queue and its lessons to reviewers."""
     return _render_queue(request)

@@ -10,7 +10,6 @@ from django.db.models import F
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.fields.tuple_lookups import TupleGreaterThan, TupleLessThan
 from django.http import HttpResponse, StreamingHttpResponse
-from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.figures import IN_CSV, SORTS
 from contextopt.assemblies.models import BASELINES, Assembly, AssemblyPayload, AssemblyQuerySet, Kind
@@ -20,6 +19,7 @@ from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.text.quoting import without_marks
 from contextopt.engine.validation import UnknownEncoding
 from contextopt.gateway.models import GatewayRequest
+from contextopt.people.models import Role
 from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, unmarked
 from dashboard.kit.filters import STAGE_NAMES
@@ -34,7 +34,7 @@ from dashboard.kit.inspector import (
     unnamed_counts,
     weights_of,
 )
-from dashboard.kit.permissions import TeamRequest, get_assembly, team_page
+from dashboard.kit.permissions import TeamRequest, get_assembly, page_for
 from dashboard.kit.remedies import show_warnings
 from dashboard.kit.responses import STOP_POLLING, render_page, saved_views, stream_csv, stream_jsonl
 from dashboard.kit.savedviews import ViewPage
@@ -72,8 +72,7 @@ class ListRow:
     is_from_gateway: bool
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def assemblies(request: TeamRequest) -> HttpResponse:
     context = _list_context(request, AssembliesForm(request.GET, team=request.team))
     status = STOP_POLLING if context["tail"] and context["tail"].is_over else 200
@@ -107,8 +106,7 @@ def _sort_link(form: AssembliesForm, sort: str) -> str:
     return form.query(sort=None if form.order == sort else sort, words=None, live=None)
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
     form = AssembliesForm(request.GET, team=request.team)
     if not form.is_exportable():
@@ -117,8 +115,7 @@ def assemblies_csv(request: TeamRequest) -> HttpResponse | StreamingHttpResponse
     return stream_csv("contextopt-assemblies", CSV_COLUMNS, (row.values() for row in rows))
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def assemblies_jsonl(request: TeamRequest) -> HttpResponse | StreamingHttpResponse:
     form = AssembliesForm(request.GET, team=request.team)
     if not form.is_exportable():
@@ -157,12 +154,11 @@ def _answered_in_chat(ids: Sequence[int]) -> dict[int, int | None]:
     return dict(answers.order_by("pk").values_list("assembly_id", "cached_tokens"))
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def assemblies_compare(request: TeamRequest) -> HttpResponse:
     """Show two assemblies side by side, the older first; unless two are named, explain how to choose them."""
     named = sorted(set(read_ticks(request.GET.getlist("id"))))
-    found = [get_assembly(request, id, "space", "config", "payload") for id in named[:COMPARED]]
+    found = [get_assembly(request, id, "config", "payload") for id in named[:COMPARED]]
     context: dict[str, Any] = {"found": found, "named": len(named)}
     if len(named) == COMPARED:
         before, after = found
@@ -184,10 +180,9 @@ def _export_rows(found: AssemblyQuerySet, time_zone: str) -> Iterator[dict[str, 
         yield row
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def assembly(request: TeamRequest, assembly_id: int) -> HttpResponse:
-    found = get_assembly(request, assembly_id, "space", "config", "payload", "attempt", "correction")
+    found = get_assembly(request, assembly_id, "config", "payload", "attempt", "correction")
     common = {
         **_neighbours(found),
         "feedback": read_assembly_feedback(found, request.actor),
@@ -297,8 +292,7 @@ def _proof(payload: AssemblyPayload) -> dict[str, Any]:
         return {"is_verified": False, "not_verified": str(error)}
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def assembly_text(request: TeamRequest, assembly_id: int) -> HttpResponse:
     """Return the exact text, whose SHA-256 is the certificate's. `of=before` returns the full context."""
     found = get_assembly(request, assembly_id, "payload")

@@ -5,17 +5,15 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from contextopt.people.models import Role, Team
-from dashboard.kit.permissions import TeamRequest, as_message, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_message, page_for, require_role
 from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, save_view
 from dashboard.pages.assemblies.filters import AssembliesForm
 from dashboard.pages.overview.filters import OverviewForm
 
 
-@require_POST
-@team_page
+@page_for(Role.VIEWER, "POST")
 def view_save(request: TeamRequest) -> HttpResponse:
     form = SavedViewForm(request.POST)
     if not form.is_valid():
@@ -38,8 +36,7 @@ def view_save(request: TeamRequest) -> HttpResponse:
     return redirect(f"{reverse(f'dashboard:{page}')}?{query}")
 
 
-@require_POST
-@team_page
+@page_for(Role.VIEWER, "POST")
 def view_delete(request: TeamRequest, view_id: int) -> HttpResponse:
     """Delete one's own view or, as an editor, one of the team's."""
     view = SavedView.objects.visible_to(request.user, request.team).filter(pk=view_id).first()

@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.assemblies.inputs import ReplayIn
 from contextopt.assemblies.models import Assembly, EntryJson, Kind
@@ -28,7 +27,7 @@ from contextopt.spaces.configs import (
 from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
 from dashboard.kit.formats import reason_words
 from dashboard.kit.inspector import Titled, find_titles, title_of, weights_of
-from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, page_for
 from dashboard.kit.responses import render_page
 from dashboard.pages.assemblies.comparison import align
 from dashboard.pages.assemblies.whatifforms import WhatIfForm
@@ -75,11 +74,16 @@ class Tried:
         return cls(assembly, version, WhatIfForm(data, config=config, is_asked=is_asked))
 
 
-@require_GET
-@team_page
-def what_if(request: TeamRequest, assembly_id: int) -> HttpResponse:
+def _get_context(request: TeamRequest, assembly_id: int) -> Assembly:
+    found = get_assembly(request, assembly_id, "config", "payload", "team")
+    if found.kind != Kind.SPACE or found.space is None or found.stored_payload is None:
+        raise Http404(f"Assembly {assembly_id} is not the context of a space.")
+    return found
+
+
+@page_for(Role.VIEWER, "GET", _get_context)
+def what_if(request: TeamRequest, found: Assembly) -> HttpResponse:
     """Show the context under the settings being tried, beside the original."""
-    found = _get_context(request, assembly_id)
     with as_404():
         tried = Tried.of(found, request.GET)
     versions = found.space.configs.order_by("-version")[:VERSIONS_OFFERED] if found.space else ()
@@ -92,13 +96,6 @@ def what_if(request: TeamRequest, assembly_id: int) -> HttpResponse:
         **_outcome(tried, request),
     }
     return render_page(request, TEMPLATE, context, partials=("outcome",))
-
-
-def _get_context(request: TeamRequest, assembly_id: int) -> Assembly:
-    found = get_assembly(request, assembly_id, "space", "config", "payload", "team")
-    if found.kind != Kind.SPACE or found.space is None or found.stored_payload is None:
-        raise Http404(f"Assembly {assembly_id} is not the context of a space.")
-    return found
 
 
 def _outcome(tried: Tried, request: TeamRequest) -> dict[str, Any]:
@@ -168,23 +165,20 @@ def _moved(
         )
 
 
-@require_POST
-@team_page
-def what_if_save(request: TeamRequest, assembly_id: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", _get_context)
+def what_if_save(request: TeamRequest, found: Assembly) -> HttpResponse:
     """Save the settings being tried as a draft of the space's settings, or publish them."""
-    found = _get_context(request, assembly_id)
-    require_role(request, Role.EDITOR)
     space = found.space
     assert space is not None
     with as_404():
         tried = Tried.of(found, request.POST)
         base = _base(tried)
-    back = f"{reverse('dashboard:assembly_what_if', args=[assembly_id])}?{tried.form.query()}"
+    back = f"{reverse('dashboard:assembly_what_if', args=[found.pk])}?{tried.form.query()}"
     if not tried.form.is_bound or not tried.form.is_valid() or not tried.form.changed_data:
         messages.info(request, "Nothing was changed, so there is nothing to save.")
         return redirect(back)
     settings = base.settings.values() | given_settings(tried.form.value)
-    note = f"Tried on assembly {assembly_id}, based on v{base.version}."
+    note = f"Tried on assembly {found.pk}, based on v{base.version}."
     before, publishes = space.configs.active().get().version, request.POST.get("action") == "publish"
     save = publish_settings if publishes else draft_settings
     try:

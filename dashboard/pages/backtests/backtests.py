@@ -11,7 +11,6 @@ from django.db.models.fields.json import KeyTextTransform
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods
 from django_htmx.http import HttpResponseClientRefresh
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,8 +29,6 @@ from dashboard.kit.permissions import (
     as_message,
     get_space,
     page_for,
-    require_role,
-    team_page,
 )
 from dashboard.kit.responses import render_page, stream_csv
 from dashboard.pages.backtests.charts import Step, changes_figure
@@ -109,8 +106,7 @@ def get_backtest(request: TeamRequest, backtest_id: int) -> Backtest:
     return find_backtest(request.team, backtest_id)
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
+@page_for(Role.VIEWER, "GET POST", to_post=Role.EDITOR)
 def backtests(request: TeamRequest) -> HttpResponse:
     """List the team's backtests; a POST starts one of the space in the query string."""
     slug = read_text(request.GET, "space")
@@ -118,7 +114,6 @@ def backtests(request: TeamRequest) -> HttpResponse:
     if request.method == "GET":
         initial = {"config": request.GET.get("config")}
         return _render_list(request, space, BacktestForm(initial=initial, space=space) if space else None)
-    require_role(request, Role.EDITOR)
     if space is None:
         messages.error(request, "Choose a space first.")
         return redirect("dashboard:backtests")
@@ -148,11 +143,9 @@ def _render_list(
     return render_page(request, LIST_TEMPLATE, context, status=status)
 
 
-@require_GET
-@team_page
-def backtest(request: TeamRequest, backtest_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_backtest)
+def backtest(request: TeamRequest, found: Backtest) -> HttpResponse:
     """Show a backtest. While it runs, its figures poll; once it has ended, the page loads again."""
-    found = get_backtest(request, backtest_id)
     if request.htmx and not found.is_running:
         return HttpResponseClientRefresh()
     figures = figures_of(found)
@@ -240,11 +233,9 @@ def _questions(rows: Sequence[BacktestRow]) -> dict[int, str]:
     return {pk: question or "" for pk, question in asked}
 
 
-@require_GET
-@team_page
-def backtest_csv(request: TeamRequest, backtest_id: int) -> StreamingHttpResponse:
+@page_for(Role.VIEWER, "GET", get_backtest)
+def backtest_csv(_request: TeamRequest, found: Backtest) -> StreamingHttpResponse:
     """Send every context of the backtest, the newest first."""
-    found = get_backtest(request, backtest_id)
     return stream_csv(f"contextopt-backtest-{found.pk}", CSV_COLUMNS, _csv_rows(found))
 
 

@@ -11,7 +11,6 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.models import Assembly
 from contextopt.inputs import read_digits
@@ -19,7 +18,7 @@ from contextopt.people.keys import create_key
 from contextopt.people.models import ApiKey, Role, Team, Way
 from contextopt.spaces.importing.pipeline import ensure_space
 from contextopt.spaces.models import Space
-from dashboard.kit.permissions import TeamRequest, page_for, team_page
+from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.responses import STOP_POLLING, render_page
 from dashboard.pages.connect.codesamples import LABELS, describe_gateway, fill_tabs
 from dashboard.pages.guide import QUESTION, add_examples
@@ -86,8 +85,7 @@ FIRST_SPACE = "first-space"
 NO_CONTENT = 204
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def connect(request: TeamRequest) -> HttpResponse:
     """Show the page, or its light alone, for a key or else the newest.
 

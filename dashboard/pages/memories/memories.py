@@ -4,10 +4,9 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET
 
 from contextopt.people.models import Role
-from dashboard.kit.permissions import TeamRequest, as_message, get_memory, page_for, team_page
+from dashboard.kit.permissions import TeamRequest, as_message, get_memory, page_for
 from dashboard.kit.responses import Page, newest_page, render_page
 from dashboard.pages.memories.filters import MemoriesForm
 from dashboard.pages.memories.forms import MemoryEditForm, MemoryForm
@@ -26,8 +25,7 @@ AFTER_SAVE = "?from=edit"
 OVERTAKEN = "The memory was changed in the meantime. Save again to replace those changes."
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def memories(request: TeamRequest) -> HttpResponse:
     form = MemoriesForm(request.GET, team=request.team)
     page: Page[Memory] = (
@@ -51,10 +49,8 @@ def memory_new(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/memory_new.html", context, status=status)
 
 
-@require_GET
-@team_page
-def memory(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_memory(request, memory_id)
+@page_for(Role.VIEWER, "GET", get_memory)
+def memory(request: TeamRequest, found: Memory) -> HttpResponse:
     if not request.htmx and request.GET.get("from") != "edit" and found.deleted_at is None:
         access_memories(memory_ids=[found.pk])
         found.refresh_from_db(fields=["access_count", "last_accessed_at"])

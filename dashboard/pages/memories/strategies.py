@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.db.models import Count, Q
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_GET
 from pydantic import ValidationError
 
 from contextopt.agents.completions import Completion
@@ -18,7 +17,7 @@ from contextopt.errors import Conflict, InvalidInput, NotFound, ServiceUnavailab
 from contextopt.inputs import field_problems, read_digits
 from contextopt.people.models import Role
 from dashboard.kit.charts.plots import ACCENT, COSTLY, Plot, bare_layout, plain, scatter
-from dashboard.kit.permissions import TeamRequest, as_message, get_strategy, page_for, team_page
+from dashboard.kit.permissions import TeamRequest, as_message, get_strategy, page_for
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.pages.memories.filters import PlanForm, StrategiesForm
 from dashboard.pages.memories.forms import CompletionForm
@@ -78,8 +77,7 @@ TRUST_CHANGES_SHOWN = 200
 USES_SHOWN = 25
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def strategies(request: TeamRequest) -> HttpResponse:
     form = StrategiesForm(request.GET, team=request.team)
     page = newest_page(form.select(), "created_at", request.GET.get("before", ""))
@@ -108,10 +106,8 @@ def _hint(request: TeamRequest, plan: PlanForm) -> dict[str, Any]:
         return {"hint_problem": str(error)}
 
 
-@require_GET
-@team_page
-def strategy(request: TeamRequest, memory_id: int) -> HttpResponse:
-    found = get_strategy(request, memory_id)
+@page_for(Role.VIEWER, "GET", get_strategy)
+def strategy(request: TeamRequest, found: Memory) -> HttpResponse:
     changes = list(reversed(found.trust_changes.order_by("-id")[:TRUST_CHANGES_SHOWN]))
     zone = ZoneInfo(request.team.time_zone)
     points = [

@@ -8,16 +8,16 @@ from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
-from django.views.decorators.http import require_GET
 from django_htmx.http import HttpResponseClientRefresh
 
 from contextopt.assemblies.models import Assembly, Kind
+from contextopt.people.models import Role
 from contextopt.spaces.models import Space
 from dashboard.kit.charts.panels import Cells, ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.plots import Mark
 from dashboard.kit.filters import STAGE_NAMES
 from dashboard.kit.periods import Bucket
-from dashboard.kit.permissions import TeamRequest, team_page
+from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.responses import STOP_POLLING, count_polls, render_page, saved_views
 from dashboard.kit.savedviews import ViewPage
@@ -47,8 +47,7 @@ TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_
 VOTES = "votes"
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def overview(request: TeamRequest) -> HttpResponse:
     form = OverviewForm(request.GET, team=request.team)
     if not form.is_valid():
@@ -74,8 +73,7 @@ def _render_overview(
     )
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     """Show a chart's table view as its own page, or only the table for insertion into the Overview."""
     form, series, columns = _read_chart(request, slug)
@@ -93,8 +91,7 @@ def overview_table(request: TeamRequest, slug: str) -> HttpResponse:
     return render_page(request, TABLE_PARTIAL if request.htmx else TABLE_TEMPLATE, context)
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def overview_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     form, series, columns = _read_chart(request, slug)
     chart = CHARTS.get(slug)

@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.people import members
@@ -21,7 +21,6 @@ from dashboard.kit.permissions import (
     as_message,
     get_member,
     page_for,
-    team_page,
 )
 from dashboard.kit.responses import render_page
 from dashboard.pages.people.forms import AccountForm, InvitationForm, PasswordForm, RoleForm
@@ -146,8 +145,7 @@ def _enter(request: HttpRequest, joined: Membership) -> HttpResponse:
 
 @sensitive_post_parameters()
 @never_cache
-@require_http_methods(["GET", "POST"])
-@team_page
+@page_for(Role.VIEWER, "GET POST")
 def password(request: TeamRequest) -> HttpResponse:
     """Change one's own password, which logs out every other session."""
     user: User = request.user

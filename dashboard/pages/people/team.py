@@ -7,7 +7,6 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.utils.functional import SimpleLazyObject
-from django.views.decorators.http import require_GET, require_POST
 from kombu.exceptions import OperationalError
 
 from contextopt.errors import Conflict
@@ -20,7 +19,7 @@ from contextopt.spaces.models import Space
 from contextopt.sql import find_one
 from dashboard import tasks
 from dashboard.demo import remove_demo
-from dashboard.kit.permissions import SESSION_TEAM, TeamRequest, as_404, page_for, team_page
+from dashboard.kit.permissions import SESSION_TEAM, TeamRequest, as_404, page_for
 from dashboard.kit.responses import STOP_POLLING, render_page
 from dashboard.pages.people.forms import InvitationForm, LimitedKeyForm, RotationForm, TeamForm
 
@@ -31,8 +30,7 @@ INVITATIONS_SHOWN = 50
 DEMO_POLLS = 60
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def settings(request: TeamRequest) -> HttpResponse:
     """Show the settings; while texts are being embedded, their panel polls for the progress."""
     is_over = request.htmx.target == "embeddings" and embedding_status().is_settled
@@ -98,8 +96,7 @@ def key_revoke(request: TeamRequest, found: ApiKey) -> HttpResponse:
     return redirect("dashboard:settings")
 
 
-@require_POST
-@team_page
+@page_for(Role.VIEWER, "POST")
 def switch_team(request: TeamRequest) -> HttpResponse:
     wanted = request.POST.get("team", "")
     chosen = next((m for m in request.memberships if str(m.team_id) == wanted), None)
@@ -119,8 +116,7 @@ def demo_load(request: TeamRequest) -> HttpResponse:
     return redirect("dashboard:demo_status")
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def demo_status(request: TeamRequest) -> HttpResponse:
     """Show whether the demo is loaded: it is loaded whole or not at all."""
     polls = read_digits(request.GET.get("polls", "")) or 0

@@ -7,8 +7,8 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from contextopt.assemblies.models import Assembly
 from contextopt.errors import Conflict
 from contextopt.people.models import Role
 from contextopt.spaces.models import Record, Space
@@ -20,7 +20,6 @@ from dashboard.kit.permissions import (
     get_review,
     page_for,
     require_role,
-    team_page,
 )
 from dashboard.kit.responses import render_page
 from dashboard.pages.questions.forms import RECORDS_FOUND, QuestionForm, read_ticked
@@ -73,17 +72,14 @@ def _add(
     return None
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def question(request: TeamRequest, question_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET POST", get_question, to_post=Role.EDITOR)
+def question(request: TeamRequest, found: Question) -> HttpResponse:
     """Show a question to change it."""
-    found = get_question(request, question_id)
     context = {"set": found.question_set, "question": found}
     space = found.question_set.space
     initial = QuestionForm.initial_of(found)
     if request.method == "GET":
         return _render(request, space, QuestionForm(initial=initial), context)
-    require_role(request, Role.EDITOR)
     form = QuestionForm(request.POST, initial=initial)
     if form.is_overtaken:
         form.add_error(None, OVERTAKEN)
@@ -97,21 +93,17 @@ def question(request: TeamRequest, question_id: int) -> HttpResponse:
     return _render(request, space, form, context, status=422)
 
 
-@require_POST
-@team_page
-def question_delete(request: TeamRequest, question_id: int) -> HttpResponse:
-    found = get_question(request, question_id)
+@page_for(Role.VIEWER, "POST", get_question)
+def question_delete(request: TeamRequest, found: Question) -> HttpResponse:
     require_role(request, Role.REVIEWER if found.assembly_id else Role.EDITOR)
     delete_question(question=found)
     messages.success(request, "Question deleted.")
     return redirect("dashboard:question_set", found.question_set_id)
 
 
-@require_GET
-@team_page
-def question_records(request: TeamRequest, set_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_set)
+def question_records(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     """Search the records that could answer a question; ticked ones stay."""
-    found = get_set(request, set_id)
     return _render(request, found.space, QuestionForm(request.GET), {"set": found}, partial="#records")
 
 
@@ -127,12 +119,9 @@ def add_proposal_of(request: TeamRequest, item: ReviewItem) -> HttpResponse:
     return _add_proposal(request, proposal, ("dashboard:review", item.pk))
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def assembly_question(request: TeamRequest, assembly_id: int) -> HttpResponse:
+@page_for(Role.REVIEWER, "GET POST", get_assembly)
+def assembly_question(request: TeamRequest, found: Assembly) -> HttpResponse:
     """Add an assembly's question: by one click, or by a form in which its records are chosen."""
-    found = get_assembly(request, assembly_id, "space")
-    require_role(request, Role.REVIEWER)
     proposal = propose_from_assembly(found)
     if request.method == "POST" and "one_click" in request.POST:
         return _add_proposal(request, proposal, ("dashboard:assembly", found.pk))

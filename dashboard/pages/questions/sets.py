@@ -11,7 +11,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.text import Truncator
-from django.views.decorators.http import require_GET
 
 from contextopt.people.models import Role
 from contextopt.spaces.importing.files import read_file
@@ -25,7 +24,6 @@ from dashboard.kit.permissions import (
     get_space,
     page_for,
     require_role,
-    team_page,
 )
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.kit.uploads import render_import
@@ -56,8 +54,7 @@ def get_set(request: TeamRequest, set_id: int) -> QuestionSet:
     return find_set(request.team, set_id)
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def question_sets(request: TeamRequest) -> HttpResponse:
     return _render_list(request, SetForm(initial={"space": request.GET.get("space")}, team=request.team))
 
@@ -115,11 +112,10 @@ def _reason(outcome: Mapping[str, Any]) -> str:
     return f"{words} at rank {outcome['rank']}, {str(outcome['reason']).replace('_', ' ')}"
 
 
-@require_GET
-@team_page
-def question_set(request: TeamRequest, set_id: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_set)
+def question_set(request: TeamRequest, found: QuestionSet) -> HttpResponse:
     """Show a set; while an evaluation runs, its card polls."""
-    return _render_set(request, get_set(request, set_id))
+    return _render_set(request, found)
 
 
 def _render_set(

@@ -8,7 +8,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from pydantic import ValidationError
 
 from contextopt.errors import Conflict, InvalidInput
@@ -31,8 +30,6 @@ from dashboard.kit.permissions import (
     as_message,
     get_space,
     page_for,
-    require_role,
-    team_page,
 )
 from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.configviews import budget_bar, compare_versions
@@ -50,15 +47,12 @@ VERSIONS_SHOWN = 50
 TEMPLATE = "dashboard/space_settings.html"
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.VIEWER, "GET POST", get_space, to_post=Role.EDITOR)
+def space_settings(request: TeamRequest, space: Space) -> HttpResponse:
     """Show the settings; a POST publishes the next version."""
-    space = get_space(request, slug)
     active = space.configs.active().get()
     if request.method == "GET":
         return _render(request, space, ConfigForm(initial=ConfigForm.initial_of(active)))
-    require_role(request, Role.EDITOR)
     form = ConfigForm(request.POST, initial=ConfigForm.initial_of(active))
     if form.is_overtaken and form.changed_settings:
         form.add_error(None, _overtaken(active, form))
@@ -67,7 +61,7 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
         return _render(request, space, form, status=422)
     if not form.changed_settings:
         messages.info(request, "Nothing was changed.")
-        return redirect("dashboard:space_settings", slug)
+        return redirect("dashboard:space_settings", space.slug)
     is_draft = request.POST.get("action") == "draft"
     with form.refusals():
         data = form.value.model_copy(update={"draft": is_draft})
@@ -76,7 +70,7 @@ def space_settings(request: TeamRequest, slug: str) -> HttpResponse:
             messages.success(request, f"Version {config.version} is saved as a draft. Publish it to use it.")
             return redirect(f"{request.path}#version-{config.version}")
         announce_published(request, space, config.version, before=active.version)
-        return redirect("dashboard:space_settings", slug)
+        return redirect("dashboard:space_settings", space.slug)
     return _render(request, space, form, status=422)
 
 
@@ -104,22 +98,18 @@ def settings_try(request: TeamRequest, space: Space) -> HttpResponse:
     return redirect(f"{what_if}?{urlencode({'config': active.version, **values})}")
 
 
-@require_GET
-@team_page
-def budget_preview(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_space)
+def budget_preview(request: TeamRequest, space: Space) -> HttpResponse:
     """Draw the bar of the budgets being typed."""
-    space = get_space(request, slug)
     form = ConfigForm(request.GET)
     form.is_valid()
     context = {"space": space, "bar": budget_bar(form.cleaned_data), "form": form}
     return render_page(request, f"{TEMPLATE}#budget", context)
 
 
-@require_GET
-@team_page
-def settings_effect(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_space)
+def settings_effect(request: TeamRequest, space: Space) -> HttpResponse:
     """Show what the settings being typed would change in the space's last requests."""
-    space = get_space(request, slug)
     form = ConfigForm(request.GET)
     effects = None
     if form.is_valid():
@@ -127,36 +117,28 @@ def settings_effect(request: TeamRequest, slug: str) -> HttpResponse:
     return render_page(request, f"{TEMPLATE}#effect", {"space": space, "form": form, "effects": effects})
 
 
-@require_POST
-@team_page
-def settings_evaluate(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_space)
+def settings_evaluate(request: TeamRequest, space: Space) -> HttpResponse:
     """Evaluate the settings being typed on the space's question sets."""
-    space = get_space(request, slug)
-    require_role(request, Role.EDITOR)
     form = ConfigForm(request.POST)
     if not form.is_valid():
         return _render_proofs(request, space, read_proofs(space), is_refused=True)
     return _render_proofs(request, space, begin_proofs(space, given_settings(form.value), request.actor))
 
 
-@require_GET
-@team_page
-def settings_proof(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_space)
+def settings_proof(request: TeamRequest, space: Space) -> HttpResponse:
     """Show how far the evaluations of a draft are."""
-    space = get_space(request, slug)
     return _render_proofs(request, space, read_proofs(space, read_text(request.GET, "key")))
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def version_proof(request: TeamRequest, slug: str, version: int) -> HttpResponse:
+@page_for(Role.VIEWER, "GET POST", get_space, to_post=Role.EDITOR)
+def version_proof(request: TeamRequest, space: Space, version: int) -> HttpResponse:
     """Show how far the evaluations of a stored version are; a POST starts them."""
-    space = get_space(request, slug)
     with as_404():
         config = find_config(space, version)
     if request.method == "GET":
         return _render_proofs(request, space, read_version_proofs(space, config))
-    require_role(request, Role.EDITOR)
     return _render_proofs(request, space, begin_version_proofs(space, config, request.actor))
 
 
@@ -173,25 +155,19 @@ def announce_published(request: TeamRequest, space: Space, version: int, *, befo
     messages.success(request, f"Version {version} of the settings published.", extra_tags=undo)
 
 
-@require_POST
-@team_page
-def config_activate(request: TeamRequest, slug: str, version: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_space)
+def config_activate(request: TeamRequest, space: Space, version: int) -> HttpResponse:
     """Publish a draft or an earlier version."""
-    space = get_space(request, slug)
-    require_role(request, Role.EDITOR)
     before = space.configs.active().get().version
     with as_message(request, "Not published."), as_404():
         activate_config(space=space, version=version, actor=request.actor)
         announce_published(request, space, version, before=before)
-    return redirect("dashboard:space_settings", slug)
+    return redirect("dashboard:space_settings", space.slug)
 
 
-@require_POST
-@team_page
-def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_space)
+def apply_remedy(request: TeamRequest, space: Space) -> HttpResponse:
     """Publish the one setting that a warning proposes, and return to the page that showed it."""
-    space = get_space(request, slug)
-    require_role(request, Role.EDITOR)
     before = space.configs.active().get().version
     value = request.POST.get("value", "")
     number = read_digits(value)
@@ -209,14 +185,11 @@ def apply_remedy(request: TeamRequest, slug: str) -> HttpResponse:
         announce_published(request, space, config.version, before=before)
     back = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
-    return redirect(back) if is_ours else redirect("dashboard:space_settings", slug)
+    return redirect(back) if is_ours else redirect("dashboard:space_settings", space.slug)
 
 
-@require_POST
-@team_page
-def space_edit(request: TeamRequest, slug: str) -> HttpResponse:
-    space = get_space(request, slug)
-    require_role(request, Role.EDITOR)
+@page_for(Role.EDITOR, "POST", get_space)
+def space_edit(request: TeamRequest, space: Space) -> HttpResponse:
     form = SpaceEditForm(request.POST)
     if not form.is_valid():
         active = space.configs.active().get()
@@ -224,7 +197,7 @@ def space_edit(request: TeamRequest, slug: str) -> HttpResponse:
         return _render(request, space, settings, space_form=form, status=422)
     update_space(space=space, changes=form.value, actor=request.actor)
     messages.success(request, "Saved.")
-    return redirect("dashboard:space_settings", slug)
+    return redirect("dashboard:space_settings", space.slug)
 
 
 def _render(

@@ -12,7 +12,6 @@ from django.db.models.functions import Left
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
@@ -35,8 +34,6 @@ from dashboard.kit.permissions import (
     get_record,
     get_space,
     page_for,
-    require_role,
-    team_page,
 )
 from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.forms import RecordEditForm, RecordForm
@@ -159,10 +156,8 @@ def record_new(request: TeamRequest, space: Space) -> HttpResponse:
     return render_page(request, "dashboard/record_new.html", {"space": space, "form": form}, status=status)
 
 
-@require_GET
-@team_page
-def record(request: TeamRequest, slug: str, record_id: int) -> HttpResponse:
-    found = get_record(request, slug, record_id)
+@page_for(Role.VIEWER, "GET", get_record)
+def record(request: TeamRequest, found: Record) -> HttpResponse:
     # HEAD arrives as GET, but does not count as a view.
     is_get = request.META["REQUEST_METHOD"] == "GET"
     if is_get and not request.htmx and request.GET.get("from") not in LOOKED_AT_FROM:
@@ -210,12 +205,9 @@ def record_pin(request: TeamRequest, found: Record) -> HttpResponse:
     return _to_record(found)
 
 
-@require_POST
-@team_page
-def record_undo(request: TeamRequest, slug: str, record_id: int, number: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_record)
+def record_undo(request: TeamRequest, found: Record, number: int) -> HttpResponse:
     """Restore the record to its state before a change."""
-    found = get_record(request, slug, record_id)
-    require_role(request, Role.EDITOR)
     try:
         restore_revision(record=found, number=number, actor=request.actor)
     except (Conflict, NotFound) as error:

@@ -6,11 +6,11 @@ from typing import Any
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
+from contextopt.people.models import Role
 from contextopt.search import registry
 from dashboard.kit.formats import NONE
-from dashboard.kit.permissions import TeamRequest, team_page
+from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.filters import SearchForm
 from memory.search.search import Found, ResultOut, find
@@ -131,8 +131,7 @@ def _width(share: float) -> str:
     return f"{100 * min(1.0, max(0.0, share)):.1f}"
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def search(request: TeamRequest) -> HttpResponse:
     """Show the results for the question and filters in the URL. Search results don't count as views."""
     form = SearchForm(request.GET, team=request.team)

@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils.functional import SimpleLazyObject
-from django.views.decorators.http import require_GET
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.results import AssemblyResult
@@ -19,7 +18,7 @@ from contextopt.spaces.spaces import create_space
 from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED
 from dashboard.kit.inspector import find_titles, read_ledger, split_text
-from dashboard.kit.permissions import TeamRequest, get_space, page_for, team_page
+from dashboard.kit.permissions import TeamRequest, get_space, page_for
 from dashboard.kit.remedies import ShownWarning, show_warnings
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.kit.uploads import render_import
@@ -30,8 +29,7 @@ from dashboard.pages.spaces.forms import SpaceForm, UploadForm
 IMPORT_TEMPLATE = "dashboard/import.html"
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def spaces(request: TeamRequest) -> HttpResponse:
     return render_page(request, "dashboard/spaces.html", _spaces_context(request, SpaceForm()))
 
@@ -51,10 +49,8 @@ def _spaces_context(request: TeamRequest, form: SpaceForm) -> dict[str, Any]:
     return {"spaces": Space.objects.of(request.team).with_counts()[:SPACES_OFFERED], "form": form}
 
 
-@require_GET
-@team_page
-def space(request: TeamRequest, slug: str) -> HttpResponse:
-    found = get_space(request, slug)
+@page_for(Role.VIEWER, "GET", get_space)
+def space(request: TeamRequest, found: Space) -> HttpResponse:
     form = RecordsForm(request.GET)
     context = {
         "space": found,
@@ -67,11 +63,9 @@ def space(request: TeamRequest, slug: str) -> HttpResponse:
     return render_page(request, "dashboard/space.html", context, partials=("records",))
 
 
-@require_GET
-@team_page
-def space_preview(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.VIEWER, "GET", get_space)
+def space_preview(request: TeamRequest, found: Space) -> HttpResponse:
     """Show what would be sent now, without logging it."""
-    found = get_space(request, slug)
     form = PreviewForm(request.GET)
     context: dict[str, Any] = {"space": found, "form": form}
     if form.is_valid():

@@ -7,7 +7,6 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
 
 from contextopt.gateway.models import (
     PLACEMENT_CHOICES,
@@ -28,7 +27,7 @@ from contextopt.gateway.policies import (
 from contextopt.people.models import AuditEvent, Membership, Role
 from contextopt.spaces.models import Space
 from dashboard.kit.forms import InputForm, LinesField
-from dashboard.kit.permissions import TeamRequest, get_space, require_role, team_page
+from dashboard.kit.permissions import TeamRequest, get_space, page_for, require_role
 from dashboard.kit.responses import render_page
 
 TEMPLATE = "dashboard/traffic_policy.html"
@@ -87,23 +86,20 @@ class PolicyForm(InputForm[PolicyPatch]):
             field.disabled = not membership.allows(needed)
 
 
-@require_http_methods(["GET", "POST"])
-@team_page
-def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
+@page_for(Role.VIEWER, "GET POST", get_space, to_post=Role.EDITOR)
+def traffic_policy(request: TeamRequest, space: Space) -> HttpResponse:
     """Show a space's policy; a POST changes it."""
-    space = get_space(request, slug)
     policy = read_policy(space)
     before = policy_values(policy)
     form = PolicyForm(request.POST or None, initial=dict(before), membership=request.membership)
     if request.method == "GET":
         return _render(request, space, form)
-    require_role(request, Role.EDITOR)
     if not form.is_valid():
         return _render(request, space, form, status=422)
     changed = change_policy(space=space, changes=form.value, actor=request.actor)
     if policy_values(changed) == before:
         messages.info(request, "Nothing was changed.")
-        return redirect("dashboard:traffic_policy", slug)
+        return redirect("dashboard:traffic_policy", space.slug)
     event = last_change(space)
     words = "Prompts are audited."
     if changed.mode == Mode.INSERT:
@@ -113,12 +109,9 @@ def traffic_policy(request: TeamRequest, slug: str) -> HttpResponse:
     return redirect("dashboard:traffic")
 
 
-@require_POST
-@team_page
-def traffic_policy_undo(request: TeamRequest, slug: str, event_id: int) -> HttpResponse:
+@page_for(Role.EDITOR, "POST", get_space)
+def traffic_policy_undo(request: TeamRequest, space: Space, event_id: int) -> HttpResponse:
     """Give a space's policy the values from before a change, unless it has been changed again since."""
-    space = get_space(request, slug)
-    require_role(request, Role.EDITOR)
     rows = AuditEvent.objects.of(request.team).filter(action=CHANGED, subject=space.slug)
     event = rows.filter(pk=event_id).first()
     if event is None:

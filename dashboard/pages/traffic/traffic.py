@@ -5,13 +5,12 @@ from typing import Any
 from django.db.models import Sum
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
-from contextopt.people.models import ApiKey
+from contextopt.people.models import ApiKey, Role
 from contextopt.spaces.models import Space
 from dashboard.kit.charts.panels import stream_columns
-from dashboard.kit.permissions import TeamRequest, team_page
+from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.responses import STOP_POLLING, count_polls, newest_page, render_page
 from dashboard.pages.connect.codesamples import describe_gateway
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS, TrafficData
@@ -31,8 +30,7 @@ PROMPTS_TEMPLATE = "dashboard/prompts.html"
 SPACES_SHOWN = 50
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def traffic(request: TeamRequest) -> HttpResponse:
     form = TrafficForm(request.GET, team=request.team)
     form.is_valid()
@@ -107,8 +105,7 @@ def _policies(form: TrafficForm) -> list[tuple[Space, GatewayPolicy]]:
     return [(space, found.get(space.pk) or GatewayPolicy(space=space)) for space in spaces]
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def traffic_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     if slug not in TRAFFIC_CHARTS:
         raise Http404("No such chart.")
@@ -120,8 +117,7 @@ def traffic_csv(request: TeamRequest, slug: str) -> StreamingHttpResponse:
     return stream_columns(f"contextopt-traffic-{slug}", columns, wanted.period, "prompts", prompts)
 
 
-@require_GET
-@team_page
+@page_for(Role.VIEWER, "GET")
 def traffic_prompts(request: TeamRequest) -> HttpResponse:
     """Show the prompts behind a figure, newest first."""
     form = PromptsForm(request.GET, team=request.team)
