@@ -23,7 +23,7 @@ from config.embedded.pulses import start_pulse  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
 from config.handler import Site  # noqa: E402
 from contextopt.asgitypes import Receive, Scope, Send  # noqa: E402
-from dashboard.kit.frame.serverevents import EVENTS_PATH, serve_events  # noqa: E402
+from dashboard.kit.serverevents import EVENTS_PATH, serve_events  # noqa: E402
 from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
 
 # A refused guess of a password or a key is answered after this time.

@@ -40,7 +40,7 @@ from contextopt.errors import Busy
 from contextopt.fairness import Costs, Lane, Turns
 from contextopt.people.addresses import client_address
 from contextopt.people.keys import read_secret
-from dashboard.kit.frame import errorpages as pages
+from dashboard.kit import frame as pages
 
 log = structlog.get_logger(__name__)
 

@@ -26,6 +26,6 @@ urlpatterns = [
     path("", include("dashboard.urls")),
 ]
 
-handler403 = "dashboard.kit.frame.errorpages.forbidden"
-handler404 = "dashboard.kit.frame.errorpages.not_found"
-handler500 = "dashboard.kit.frame.errorpages.server_error"
+handler403 = "dashboard.kit.frame.forbidden"
+handler404 = "dashboard.kit.frame.not_found"
+handler500 = "dashboard.kit.frame.server_error"

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 
 from contextopt.admin.base import LoggedAdmin
 from contextopt.assemblies.placement.modelcatalog import list_price
-from dashboard.kit.savedviews import SavedView
+from dashboard.kit.filters import SavedView
 from dashboard.rollups.models import ModelPrice
 
 

@@ -30,9 +30,9 @@ from contextopt.people.keys import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import Scope
 from dashboard.health import Health, read_health
-from dashboard.rollups.coverage import FRESH_ROWS
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats
 from dashboard.rollups.measures import QUARTER, added_up, columns, measured
+from dashboard.rollups.queries import FRESH_ROWS
 
 # Each edge for Prometheus is twice the previous one. Stored histograms have this many steps per doubling.
 _STEPS = 6

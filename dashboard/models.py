@@ -1,7 +1,7 @@
 """The dashboard's own tables, by concept."""
 
 from dashboard.beats import Duty, WorkerBeat
-from dashboard.kit.savedviews import SavedView
+from dashboard.kit.filters import SavedView
 from dashboard.rollups.models import (
     DayRollup,
     DaySummary,

@@ -20,7 +20,7 @@ from contextopt.spaces.forms import setting_field
 from contextopt.spaces.inputs import ConfigIn, SettingsIn, type_of
 from contextopt.spaces.models import Space
 from dashboard.kit.formats import setting_label
-from dashboard.pages.assemblies.whatifforms import WhatIfForm
+from dashboard.pages.assemblies.whatif import WhatIfForm
 from dashboard.pages.spaces.forms import ConfigForm
 
 each_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))

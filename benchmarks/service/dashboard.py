@@ -23,7 +23,7 @@ from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Membership, Role, Team, User
-from dashboard.kit.frame.serverevents import EVENTS_PATH
+from dashboard.kit.serverevents import EVENTS_PATH
 from dashboard.management.commands.up import collect_static_files
 from dashboard.rollups.fold import FOLD_ROWS, fold
 from dashboard.rollups.models import UnfoldedAssembly

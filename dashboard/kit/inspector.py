@@ -1,15 +1,18 @@
-"""Reads a stored assembly for the Inspector: the text by line, the ledger by row."""
+"""Reads a stored assembly for the Inspector: the text by line, the ledger by row, warnings with a remedy."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from contextopt.assemblies.models import AssemblyPayload, EntryJson
 from contextopt.engine.ranking import TOPIC_WEIGHT
-from contextopt.engine.settings import SETTINGS
+from contextopt.engine.settings import SETTINGS, name_in_request
+from contextopt.engine.values import ContextWarning
+from contextopt.people.models import Role
 from contextopt.spaces.models import Record
 from dashboard.kit.charts.shapes import PARTS, Segment, score_parts
 from dashboard.kit.formats import decimals, reason_words
+from dashboard.kit.permissions import TeamRequest
 
 SHOWS = ("all", "kept", "dropped")
 LEDGER_ROWS = 1_200
@@ -184,3 +187,34 @@ def unnamed_counts(payload: AssemblyPayload) -> dict[str, int]:
             named[entry["reason"]] = named.get(entry["reason"], 0) + 1
     rest = {reason: count - named.get(reason, 0) for reason, count in payload.ledger["counts"].items()}
     return {reason_words(reason): count for reason, count in rest.items() if count > 0}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWarning:
+    """A warning and its remedy.
+
+    `space_slug` is the space whose settings the remedy changes. It is empty if the remedy would not help or
+    the reader may not apply it. `obstacle` is the parameter of the request that overrides those settings.
+    """
+
+    warning: ContextWarning
+    space_slug: str = ""
+    obstacle: str = ""
+
+
+def show_warnings(
+    request: TeamRequest, warnings: Iterable[ContextWarning], space_slug: str, overrides: Collection[str]
+) -> list[ShownWarning]:
+    """Offer each remedy to those who may change settings, unless the request overrode the setting."""
+    return [_show(request, warning, space_slug, overrides) for warning in warnings]
+
+
+def _show(
+    request: TeamRequest, warning: ContextWarning, space_slug: str, overrides: Collection[str]
+) -> ShownWarning:
+    if warning.remedy is None:
+        return ShownWarning(warning)
+    name = name_in_request(warning.remedy.setting)
+    if name in overrides:
+        return ShownWarning(warning, obstacle=name)
+    return ShownWarning(warning, space_slug if request.membership.allows(Role.EDITOR) else "")

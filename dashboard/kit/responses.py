@@ -19,8 +19,8 @@ from contextopt.api.protocol.outputs import csv_lines
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.paging import by_moment
+from dashboard.kit.filters import SavedView
 from dashboard.kit.permissions import TeamRequest
-from dashboard.kit.savedviews import SavedView
 
 STOP_POLLING = 286
 # An hour of polls every half minute. Then the page says that it has stopped.

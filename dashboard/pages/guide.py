@@ -12,7 +12,7 @@ from contextopt.people.models import Role
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import upsert_records
-from dashboard.kit.frame.guide import IS_OVER, read_step
+from dashboard.kit.frame import IS_OVER, read_step
 from dashboard.kit.permissions import TeamRequest, get_space, page_for
 from dashboard.kit.responses import STOP_POLLING
 

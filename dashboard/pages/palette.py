@@ -13,7 +13,7 @@ from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Role, Team
 from contextopt.spaces.models import Space
 from dashboard.kit.filters import read_text
-from dashboard.kit.frame.navigation import NAVIGATION
+from dashboard.kit.frame import NAVIGATION
 from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.pages.assemblies.filters import find_assemblies
 

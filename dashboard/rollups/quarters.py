@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Q
 
-from dashboard.rollups.coverage import FRESH_ROWS, AssemblyFilter
+from dashboard.rollups.queries import FRESH_ROWS, AssemblyFilter
 
 QUARTER = timedelta(minutes=15)
 # Enough for a page's rows and one more that tells whether there are older ones. Each quarter found holds at

@@ -17,8 +17,8 @@ from contextopt.sql import fetch_rows
 from dashboard.kit.periods import Period
 from dashboard.rollups.histograms import ASSEMBLY_MS, EXACT_BELOW, Ends, Floats, exact_percentile
 from dashboard.rollups.models import ModelPrice
-from dashboard.rollups.prices import PRICE_JOIN, PriceList, price_spans
 from dashboard.rollups.quarters import QUARTERS_NEEDED, join_quarters, within
+from dashboard.rollups.queries import PRICE_JOIN, PriceList, price_spans
 
 type Grouping = Literal["model", "key_id", "space_id", "mode", "reason"]
 GROUPINGS: tuple[Grouping, ...] = ("model", "key_id", "space_id", "mode", "reason")

@@ -15,7 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Team
 from contextopt.spaces.models import Space
-from dashboard.kit.savedviews import SavedView
+from dashboard.kit.filters import SavedView
 from dashboard.rollups.models import UnfoldedAssembly
 from dashboard.tasks import fold_assemblies
 from tests import factories

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from contextopt.people.models import AuditEvent, Team
 from contextopt.spaces.models import Space
-from dashboard.kit.savedviews import SavedView
+from dashboard.kit.filters import SavedView
 from tests import factories
 from tests.browser.conftest import DESK, PHONE, check_fit
 

@@ -27,8 +27,7 @@ from contextopt.management.base import (
 )
 from contextopt.management.fields import add_fields, read_fields
 from contextopt.people.models import Team
-from dashboard.rollups.costproof import verify_costs
-from dashboard.rollups.verify import count_rollups, verify_rollups
+from dashboard.rollups.verify import count_rollups, verify_costs, verify_rollups
 from memory.questions.evaluationresults import count_evaluations, verify_evaluations
 from memory.review.verdicts import count_copies, verify_copies
 

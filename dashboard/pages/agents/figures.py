@@ -11,7 +11,7 @@ from contextopt.sql import fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, describe_growth, in_points, points, unit
 from dashboard.kit.formats import NONE, compact, whole
 from dashboard.kit.periods import Period
-from dashboard.rollups.coverage import FigureFilter, rollup_parameters, rollup_rows
+from dashboard.rollups.queries import FigureFilter, rollup_parameters, rollup_rows
 
 # Stands for the phases that are not listed separately; no phase has this name.
 OTHERS = ""

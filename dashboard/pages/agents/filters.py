@@ -20,7 +20,7 @@ from contextopt.engine.agents.retries import ROOT_CAUSES
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
 from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, PeriodForm, TeamFilterForm
 from dashboard.kit.periods import Period
-from dashboard.rollups.coverage import FigureFilter
+from dashboard.rollups.queries import FigureFilter
 
 # More than a screenful of files and arcs is unreadable.
 CHOSEN_FILES = 30

@@ -22,7 +22,7 @@ from contextopt.gateway.models import GatewayRequest
 from contextopt.people.models import Role
 from dashboard.kit.charts.shapes import bar_of_assembly, part_legend, saving_bar
 from dashboard.kit.diffs import field_rows, mark_left_out, unmarked
-from dashboard.kit.filters import STAGE_NAMES
+from dashboard.kit.filters import STAGE_NAMES, ViewPage
 from dashboard.kit.formats import reason_words, whole
 from dashboard.kit.forms import read_ticks
 from dashboard.kit.inspector import (
@@ -30,19 +30,17 @@ from dashboard.kit.inspector import (
     find_titles,
     keep_shown,
     read_ledger,
+    show_warnings,
     split_text,
     unnamed_counts,
     weights_of,
 )
 from dashboard.kit.permissions import TeamRequest, get_assembly, page_for
-from dashboard.kit.remedies import show_warnings
 from dashboard.kit.responses import STOP_POLLING, render_page, saved_views, stream_csv, stream_jsonl
-from dashboard.kit.savedviews import ViewPage
 from dashboard.pages.assemblies.comparison import compare_assemblies, entries_of
 from dashboard.pages.assemblies.curve import draw_curve
 from dashboard.pages.assemblies.explanations import explain_named
-from dashboard.pages.assemblies.filters import AssembliesForm
-from dashboard.pages.assemblies.listrows import SEARCHED_ROWS, follow, read_list
+from dashboard.pages.assemblies.filters import SEARCHED_ROWS, AssembliesForm, follow, read_list
 from dashboard.pages.assemblies.sections import mark_used, section_rows
 from dashboard.pages.assemblies.votebox import read_assembly_feedback
 from memory.feedback.trends import VoteFigures, count_votes

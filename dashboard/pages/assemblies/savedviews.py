@@ -7,10 +7,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from contextopt.people.models import Role, Team
+from dashboard.kit.filters import NAME_MAX, QUERY_MAX, SavedView, ViewPage, save_view
 from dashboard.kit.permissions import TeamRequest, as_message, page_for, require_role
-from dashboard.kit.savedviews import NAME_MAX, QUERY_MAX, SavedView, ViewPage, save_view
 from dashboard.pages.assemblies.filters import AssembliesForm
-from dashboard.pages.overview.filters import OverviewForm
+from dashboard.pages.overview.overview import OverviewForm
 
 
 @page_for(Role.VIEWER, "POST")

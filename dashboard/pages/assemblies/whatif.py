@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
@@ -14,24 +17,102 @@ from contextopt.assemblies.models import Assembly, EntryJson, Kind
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.replay.replay import PromptCost, Replay, cost_of, replay_assembly, replayed_sizes
 from contextopt.assemblies.verify import read_config
+from contextopt.engine.settings import SETTINGS, ContextConfig
 from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
 from contextopt.inputs import INT_MAX, read_digits
 from contextopt.people.models import Role
 from contextopt.spaces.configs import (
-    ContextConfig,
     draft_settings,
     find_config,
     given_settings,
     publish_settings,
 )
+from contextopt.spaces.forms import read_settings, setting_fields, shown_settings
+from contextopt.spaces.inputs import SettingsIn
 from dashboard.kit.charts.shapes import Segment, bar_of_assembly, bar_of_result, part_legend, score_parts
-from dashboard.kit.formats import reason_words
+from dashboard.kit.formats import reason_words, setting_label, setting_words
+from dashboard.kit.forms import InputForm
 from dashboard.kit.inspector import Titled, find_titles, title_of, weights_of
 from dashboard.kit.permissions import TeamRequest, as_404, get_assembly, page_for
 from dashboard.kit.responses import render_page
 from dashboard.pages.assemblies.comparison import align
-from dashboard.pages.assemblies.whatifforms import WhatIfForm
 from dashboard.pages.spaces.configs import announce_published
+
+
+class WhatIfForm(InputForm[SettingsIn]):
+    """The settings of one stage. Only changed ones are tried, so the others stay what they were."""
+
+    input_type = SettingsIn
+
+    def __init__(self, data: Mapping[str, Any], *, config: ContextConfig, is_asked: bool) -> None:
+        stage = config.stage if is_asked else config.without_question().stage
+        names = [name for name, setting in SETTINGS.items() if setting.decides_in(stage)]
+        shown = shown_settings(config)
+        initial = {name: _without_zeros(shown[name]) for name in names}
+        # A link names only the changed settings.
+        given = {name: data.get(name, initial[name]) for name in names} if {*names} & {*data} else None
+        super().__init__(given, initial=initial)
+        fields = setting_fields()
+        self.fields = {name: fields[name] for name in names}
+        for name, field in self.fields.items():
+            field.help_text = ""
+            if not field.required:
+                field.widget.attrs["placeholder"] = SETTINGS[name].blank
+            if isinstance(field, forms.ChoiceField):
+                _add_present(field, initial[name])
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return read_settings({name: cleaned[name] for name in self.changed_data})
+
+    @property
+    def changes(self) -> list["ChangedSetting"]:
+        """Return the changed settings, each with the query string that takes it back."""
+        if not self.is_bound or not self.is_valid():
+            return []
+        return [
+            ChangedSetting(
+                setting_label(name),
+                setting_words(self.initial[name], name),
+                setting_words(self.cleaned_data[name], name),
+                self.query(without=name),
+            )
+            for name in self.changed_data
+        ]
+
+    @property
+    def changed_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.changed_data]
+
+    def query(self, *, without: str = "") -> str:
+        """Return the changed settings as a query string."""
+        return urlencode({name: self[name].value() for name in self.changed_data if name != without})
+
+    def to_request(self, version: int | None) -> ReplayIn:
+        settings = self.value if self.is_bound else SettingsIn()
+        assert isinstance(settings, SettingsIn)
+        return ReplayIn.model_construct(config=version, settings=settings)
+
+
+def _without_zeros(value: Any) -> Any:
+    """Return a decimal without zeros at its end."""
+    return value.normalize() + 0 if isinstance(value, Decimal) else value
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """A changed setting: its label, its values, and the query string without it."""
+
+    label: str
+    before: str
+    after: str
+    without: str
+
+
+def _add_present(field: forms.ChoiceField, present: Any) -> None:
+    """Add the present value to the choices: a request may have given one that a space may not have."""
+    if not field.valid_value(present):
+        field.choices = [(present, str(present)), *field.widget.choices]
+
 
 TEMPLATE = "dashboard/what_if.html"
 VERSIONS_OFFERED = 30
@@ -172,11 +253,13 @@ def what_if_save(request: TeamRequest, found: Assembly) -> HttpResponse:
     assert space is not None
     with as_404():
         tried = Tried.of(found, request.POST)
-        base = _base(tried)
+        base = found.config if tried.version is None else find_config(space, tried.version)
     back = f"{reverse('dashboard:assembly_what_if', args=[found.pk])}?{tried.form.query()}"
     if not tried.form.is_bound or not tried.form.is_valid() or not tried.form.changed_data:
         messages.info(request, "Nothing was changed, so there is nothing to save.")
         return redirect(back)
+    # The next version takes over the other settings of this one.
+    base = base or space.configs.active().get()
     settings = base.settings.values() | given_settings(tried.form.value)
     note = f"Tried on assembly {found.pk}, based on v{base.version}."
     before, publishes = space.configs.active().get().version, request.POST.get("action") == "publish"
@@ -191,16 +274,3 @@ def what_if_save(request: TeamRequest, found: Assembly) -> HttpResponse:
     else:
         messages.success(request, f"Version {config.version} is saved as a draft. Publish it to use it.")
     return redirect(f"{reverse('dashboard:space_settings', args=[space.slug])}#version-{config.version}")
-
-
-def _base(tried: Tried) -> ContextConfig:
-    """Return the version whose other settings the next one takes over.
-
-    Raises:
-        NotFound: the space has no such version.
-    """
-    space, logged = tried.assembly.space, tried.assembly.config
-    assert space is not None
-    if tried.version is not None:
-        return find_config(space, tried.version)
-    return logged if logged is not None else space.configs.active().get()

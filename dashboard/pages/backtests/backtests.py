@@ -33,8 +33,7 @@ from dashboard.kit.permissions import (
 from dashboard.kit.responses import render_page, stream_csv
 from dashboard.pages.backtests.charts import Step, changes_figure
 from dashboard.pages.backtests.verdict import headline, tiles_of
-from dashboard.pages.spaces.configs import announce_published
-from dashboard.pages.spaces.configviews import changes_between
+from dashboard.pages.spaces.configs import announce_published, changes_between
 from dashboard.pages.spaces.proofs import read_version_proofs
 from memory.backtests.backtests import BY_CHANGE, cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.figures import (

@@ -1,14 +1,20 @@
-"""The forms of memories and strategies."""
+"""The forms and filters of memories and strategies."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.db.models import QuerySet
 
+from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.inputs import Input
+from contextopt.search.hybrid import prepare_query, search
+from contextopt.search.registry import SearchFilters
+from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, TeamFilterForm
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
-from memory.memories.inputs import MemoryIn, MemoryPatch
-from memory.memories.models import CONTENT_MAX, MEMORY_TYPES, Memory, TrustLevel
+from memory.memories.inputs import HintIn, MemoryIn, MemoryPatch
+from memory.memories.memories import SEARCHABLE
+from memory.memories.models import CONTENT_MAX, MEMORY_TYPES, STRATEGY, TAG_MAX, TYPE_MAX, Memory, TrustLevel
 from memory.strategies.inputs import CompletionIn
 
 
@@ -75,3 +81,95 @@ class CompletionForm(InputForm[CompletionIn]):
             for name in ("decisions", "error_patterns")
         }
         return {**{name: value for name, value in cleaned.items() if value is not None}, **lists}
+
+
+FOUND_MAX = 50
+
+
+class MemoriesForm(TeamFilterForm):
+    """Filters of the team's memories; `find` searches by words and by meaning."""
+
+    type = forms.CharField(max_length=TYPE_MAX, required=False)
+    trust = forms.ChoiceField(
+        choices=[("", "Any source"), *TrustLevel.choices], required=False, label="Source"
+    )
+    tag = forms.CharField(max_length=TAG_MAX, required=False)
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+    show = forms.ChoiceField(
+        choices=[("", "Live"), ("retired", "Retired"), ("deleted", "Deleted")], required=False
+    )
+    find = forms.CharField(max_length=URL_TEXT_MAX, required=False)
+
+    def select(self) -> QuerySet[Memory]:
+        """Return the team's matching memories; none if the filters are invalid."""
+        found = Memory.objects.of(self.team)
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        found = found.filter(deleted_at__isnull=given["show"] != "deleted")
+        if given["show"] != "deleted":
+            found = found.filter(retired_at__isnull=given["show"] != "retired")
+        if given["tag"]:
+            found = found.filter(tags__contains=[given["tag"]])
+        exact = self.lookups("repository", memory_type="type", trust_level="trust")
+        return found.filter(**exact).defer("payload")
+
+    @property
+    def searched(self) -> str:
+        """The search text; only live memories can be searched."""
+        return (
+            str(self.cleaned_data.get("find", ""))
+            if self.is_valid() and not self.cleaned_data["show"]
+            else ""
+        )
+
+    def found(self) -> list[Memory]:
+        """Return the best memories for the search text, best first, under the same filters."""
+        given = self.cleaned_data
+        conditions = self.lookups("repository", trust_level="trust")
+        filters = SearchFilters(
+            types=(given["type"],) if given["type"] else None,
+            tags=(given["tag"],) if given["tag"] else None,
+            conditions=tuple((name, (value,)) for name, value in conditions.items()),
+        )
+        hits = search(
+            SEARCHABLE, self.team.pk, prepare_query(self.searched), filters=filters, limit=FOUND_MAX
+        )
+        rows = Memory.objects.of(self.team).defer("payload").in_bulk([hit.id for hit in hits])
+        return [rows[hit.id] for hit in sorted(hits, key=lambda hit: -hit.decayed) if hit.id in rows]
+
+
+class PlanForm(FilterForm):
+    """A task about to be planned, and its repository."""
+
+    task = forms.CharField(
+        max_length=URL_TEXT_MAX,
+        widget=forms.Textarea(attrs={"rows": 3, "placeholder": "Fix wrong rounding of prices in the cart"}),
+    )
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+
+    def to_request(self) -> HintIn:
+        """Return the request; the form must be valid."""
+        return HintIn(task=self.cleaned_data["task"], repository=self.cleaned_data["repository"])
+
+
+class StrategiesForm(TeamFilterForm):
+    """Filters of the team's strategies."""
+
+    repository = forms.CharField(max_length=REPOSITORY_MAX, required=False)
+    pattern = forms.CharField(max_length=TAG_MAX, required=False)
+    state = forms.ChoiceField(
+        choices=[("", "In use"), ("retired", "Retired"), ("all", "All")], required=False
+    )
+
+    def select(self) -> QuerySet[Memory]:
+        """Return the team's matching strategies; none if the filters are invalid."""
+        found = Memory.objects.of(self.team).strategies()
+        if not self.is_valid():
+            return found.none()
+        given = self.cleaned_data
+        if given["state"] != "all":
+            found = found.filter(retired_at__isnull=given["state"] != "retired")
+        if given["pattern"]:
+            found = found.filter(tags__contains=[given["pattern"], STRATEGY])
+        return found.filter(**self.lookups("repository"))

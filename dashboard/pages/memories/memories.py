@@ -8,8 +8,7 @@ from django.urls import reverse
 from contextopt.people.models import Role
 from dashboard.kit.permissions import TeamRequest, as_message, get_memory, page_for
 from dashboard.kit.responses import Page, newest_page, render_page
-from dashboard.pages.memories.filters import MemoriesForm
-from dashboard.pages.memories.forms import MemoryEditForm, MemoryForm
+from dashboard.pages.memories.forms import MemoriesForm, MemoryEditForm, MemoryForm
 from memory.memories.memories import (
     access_memories,
     create_memory,

@@ -19,8 +19,7 @@ from contextopt.people.models import Role
 from dashboard.kit.charts.plots import ACCENT, COSTLY, Plot, bare_layout, plain, scatter
 from dashboard.kit.permissions import TeamRequest, as_message, get_strategy, page_for
 from dashboard.kit.responses import newest_page, render_page
-from dashboard.pages.memories.filters import PlanForm, StrategiesForm
-from dashboard.pages.memories.forms import CompletionForm
+from dashboard.pages.memories.forms import CompletionForm, PlanForm, StrategiesForm
 from memory.memories.inputs import RetireIn
 from memory.memories.models import Memory
 from memory.strategies.hints import preview_hint

@@ -32,9 +32,9 @@ from dashboard.kit.charts.plots import (
     texts_at,
     wall_clock,
 )
+from dashboard.kit.charts.tiles import Proportion
 from dashboard.kit.formats import kinds_of, milliseconds, money, percent, ratio, tenths, whole
 from dashboard.kit.periods import Bucket
-from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.figures import Figures, Series
 
 SOFT = "var(--accent-soft)"

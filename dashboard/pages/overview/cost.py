@@ -12,8 +12,14 @@ from dashboard.kit.charts.tiles import Tile, describe_change, in_points, points,
 from dashboard.kit.formats import money, percent, whole
 from dashboard.kit.periods import custom_period
 from dashboard.pages.overview.figures import Figures, Series, sum_known
-from dashboard.rollups.coverage import FigureFilter, rollup_parameters, rollup_rows
-from dashboard.rollups.prices import PRICE_JOIN, SAVED_DOLLARS, read_prices
+from dashboard.rollups.queries import (
+    PRICE_JOIN,
+    SAVED_DOLLARS,
+    FigureFilter,
+    read_prices,
+    rollup_parameters,
+    rollup_rows,
+)
 
 # A smaller share is not worth a sentence.
 NOTABLE = 0.005

@@ -16,8 +16,8 @@ from contextopt.sql import fetch_all
 from dashboard.kit.formats import kinds_of, milliseconds, percent, whole
 from dashboard.pages.overview.figures import NOTHING, Figures, Series, StageFigures
 from dashboard.pages.overview.tiles import Rows
-from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.histograms import EXACT_BELOW
+from dashboard.rollups.queries import FigureFilter
 
 
 @dataclass(frozen=True, slots=True)

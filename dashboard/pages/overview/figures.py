@@ -1,6 +1,6 @@
 """The overview's numbers, aggregated by the database from rollups.
 
-`FigureFilter` goes in, figures come out. Only this module and `dashboard.rollups.coverage` know where they
+`FigureFilter` goes in, figures come out. Only this module and `dashboard.rollups.queries` know where they
 are read from.
 """
 
@@ -19,7 +19,6 @@ from contextopt.assemblies.figures import BY_NAME
 from contextopt.assemblies.models import Kind
 from dashboard.kit.formats import approximate, whole
 from dashboard.kit.periods import Bucket, Period
-from dashboard.rollups.coverage import FigureFilter, rollup_parameters, rollup_rows
 from dashboard.rollups.histograms import (
     ASSEMBLY_MS,
     EXACT_BELOW,
@@ -32,16 +31,21 @@ from dashboard.rollups.histograms import (
     exact_percentile,
 )
 from dashboard.rollups.measures import FRACTIONS, MEASURE_COLUMNS
-from dashboard.rollups.prices import (
+from dashboard.rollups.queries import (
     DOLLARS,
     DOLLARS_ANEW,
     PRICE_JOIN,
     SAVED_DOLLARS,
     SAVED_DOLLARS_LISTED,
+    FigureFilter,
+    LogRow,
     PriceList,
+    SmallGroups,
     read_prices,
+    read_small_groups,
+    rollup_parameters,
+    rollup_rows,
 )
-from dashboard.rollups.smallgroups import LogRow, SmallGroups, read_small_groups
 
 
 class Figures(NamedTuple):

@@ -14,8 +14,8 @@ from dashboard.kit.charts.plots import (
     point_symbols,
     scatter,
 )
+from dashboard.kit.charts.tiles import Proportion
 from dashboard.kit.formats import percent, whole
-from dashboard.kit.proportions import Proportion
 from dashboard.pages.overview.charts import (
     KIND_COLOURS,
     SHARE_FORMAT,

@@ -1,34 +1,45 @@
 """The overview: measured figures, and observations about them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from django import forms
+from django.db import connection
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django_htmx.http import HttpResponseClientRefresh
 
+from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import Assembly, Kind
+from contextopt.inputs import INT_MAX
+from contextopt.limits import MODEL_MAX
 from contextopt.people.models import Role
 from contextopt.spaces.models import Space
 from dashboard.kit.charts.panels import Cells, ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.plots import Mark
-from dashboard.kit.filters import STAGE_NAMES
+from dashboard.kit.charts.tiles import NO_VOTES, Proportion
+from dashboard.kit.filters import STAGE_NAMES, STAGES, PeriodForm, SpaceFilterForm, ViewPage
 from dashboard.kit.periods import Bucket
 from dashboard.kit.permissions import TeamRequest, page_for
-from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.kit.responses import STOP_POLLING, count_polls, render_page, saved_views
-from dashboard.kit.savedviews import ViewPage
-from dashboard.pages.overview.changes import PeriodChange, read_changes
 from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, draw_chart
 from dashboard.pages.overview.cost import CostCard, Reported, build_cost, project_month, read_reported
 from dashboard.pages.overview.diagnosis import observe, point_out, read_space_facts
 from dashboard.pages.overview.figures import Series, read_earlier, read_series
-from dashboard.pages.overview.filters import OverviewForm, read_choices
 from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
-from dashboard.pages.overview.quality import Feedback, read_feedback, read_quality, read_recall
+from dashboard.pages.overview.quality import (
+    Feedback,
+    PeriodChange,
+    read_changes,
+    read_feedback,
+    read_quality,
+    read_recall,
+)
 from dashboard.pages.overview.tiles import (
     Compared,
     Places,
@@ -38,8 +49,110 @@ from dashboard.pages.overview.tiles import (
     kind_rows,
     month_tile,
 )
-from dashboard.rollups.coverage import FigureFilter, is_behind
-from dashboard.rollups.prices import read_prices
+from dashboard.rollups.queries import FigureFilter, is_behind, read_prices
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The values that the filters offer: phases and models in use most of the time, newest versions."""
+
+    phases: tuple[str, ...]
+    models: tuple[str, ...]
+    versions: tuple[int, ...]
+
+
+CHOICES_SHOWN = 50
+CHOICES_DAYS = 100
+
+# Counts summaries, not their assemblies: the index alone answers, in a third of the time.
+_CHOICES = """
+    WITH seen AS MATERIALIZED (
+        SELECT phase, model, count(*) AS summaries FROM dashboard_daysummary
+         WHERE team_id = %(team)s AND start >= %(since)s GROUP BY 1, 2
+    )
+    SELECT ARRAY(SELECT phase FROM seen WHERE phase <> ''
+                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
+           ARRAY(SELECT model FROM seen WHERE model <> ''
+                  GROUP BY 1 ORDER BY sum(summaries) DESC, 1 LIMIT %(limit)s),
+           ARRAY(SELECT DISTINCT c.version FROM contextopt_contextconfig c
+                   JOIN contextopt_space s ON s.id = c.space_id
+                  WHERE s.team_id = %(team)s AND (%(space)s::bigint IS NULL OR s.id = %(space)s)
+                  ORDER BY 1 DESC LIMIT %(limit)s)
+"""
+
+
+def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
+    """Return the values that the filters offer, in one query, leaving out assemblies not summarised yet."""
+    since = now - timedelta(days=CHOICES_DAYS)
+    values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
+    with connection.cursor() as cursor:
+        cursor.execute(_CHOICES, values)
+        return Choices(*map(tuple, cursor.fetchone()))
+
+
+APART = "apart"
+
+
+class OverviewForm(SpaceFilterForm, PeriodForm):
+    """Filters of the overview. Callers choose the names of phases and models, so those are text fields."""
+
+    chip_names = ("space", "stage", "kind", "phase", "config", "model", "kinds")
+    stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
+    kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
+    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
+    model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
+    kinds = forms.ChoiceField(
+        choices=[("", "Combined"), (APART, "Split by kind")], required=False, label="Charts"
+    )
+
+    @property
+    def is_apart(self) -> bool:
+        return self.cleaned_data.get("kinds") == APART
+
+    @cached_property
+    def kept(self) -> dict[str, object]:
+        """The valid filters that the list of assemblies has too."""
+        names = ("space", "stage", "kind", "phase", "config", "model")
+        return {name: self.cleaned_data.get(name) or None for name in names}
+
+    def rows_url(self, **more: str) -> str:
+        """Return the URL of the assemblies that pass the filters and `more`; a bucket's query may follow."""
+        query = urlencode({name: value for name, value in (self.kept | more).items() if value})
+        return f"{self._list_url}?{query}{'&' if query else ''}"
+
+    @cached_property
+    def _list_url(self) -> str:
+        return reverse("dashboard:assemblies")
+
+    def to_filter(self, now: datetime) -> FigureFilter:
+        """Return the filter; invalid fields are ignored."""
+        given = self.cleaned_data
+        stage = given.get("stage")
+        return FigureFilter(
+            team_id=self.team.pk,
+            period=self.period(now),
+            space_id=self.space_id,
+            stage=int(stage) if stage else None,
+            kind=given.get("kind") or None,
+            phase=given.get("phase") or None,
+            config_version=given.get("config"),
+            model=given.get("model") or None,
+        )
+
+    def offered(self, choices: Choices) -> dict[str, list[tuple[str, str]]]:
+        """Return the options of the phase, config and model filters, including the chosen ones."""
+        seen = {
+            "phase": [(phase, phase) for phase in choices.phases],
+            "config": [(str(version), f"v{version}") for version in choices.versions],
+            "model": [(model, model) for model in choices.models],
+        }
+        for name, options in seen.items():
+            chosen = str(self.cleaned_data.get(name) or "")
+            if chosen and chosen not in dict(options):
+                options.append((chosen, f"v{chosen}" if name == "config" else chosen))
+        return seen
+
 
 TEMPLATE = "dashboard/overview.html"
 TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"

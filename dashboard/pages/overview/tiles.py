@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from contextopt.assemblies.models import BASELINES, SLOW_MS, Kind
 from contextopt.engine.wording import plural
 from dashboard.kit.charts.tiles import (
+    NO_VOTES,
     Change,
+    Proportion,
     SavingCard,
     Tile,
     describe_change,
@@ -28,11 +30,9 @@ from dashboard.kit.formats import (
     ratio,
     whole,
 )
-from dashboard.kit.proportions import NO_VOTES, Proportion
-from dashboard.pages.overview.changes import PeriodChange
 from dashboard.pages.overview.cost import MonthProjection
 from dashboard.pages.overview.figures import NOTHING, Figures, Saving, Series
-from dashboard.pages.overview.quality import Feedback, Quality, Recall
+from dashboard.pages.overview.quality import Feedback, PeriodChange, Quality, Recall
 
 AGENT_KINDS = frozenset(Kind.values) - {Kind.SPACE}
 

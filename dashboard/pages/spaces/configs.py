@@ -1,5 +1,7 @@
 """The settings of a space's context, version by version."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,6 +12,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from pydantic import ValidationError
 
+from contextopt.engine.settings import SETTINGS
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.inputs import field_problems, read_digits
 from contextopt.people.models import Role
@@ -23,16 +26,10 @@ from contextopt.spaces.configs import (
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import update_space
+from dashboard.kit.charts.shapes import Bar, allocation_bar
 from dashboard.kit.filters import read_text
-from dashboard.kit.permissions import (
-    TeamRequest,
-    as_404,
-    as_message,
-    get_space,
-    page_for,
-)
+from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, page_for
 from dashboard.kit.responses import render_page
-from dashboard.pages.spaces.configviews import budget_bar, compare_versions
 from dashboard.pages.spaces.effects import last_context, read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
 from dashboard.pages.spaces.proofs import (
@@ -42,6 +39,55 @@ from dashboard.pages.spaces.proofs import (
     read_proofs,
     read_version_proofs,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    name: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version, and its differences from the next older one that was published."""
+
+    config: ContextConfig
+    changes: tuple[SettingChange, ...]
+    is_first: bool
+
+
+def compare_versions(newest_first: Sequence[ContextConfig]) -> list[Version]:
+    """Compare each version with the next older published one: a draft changes nothing for those after it."""
+    compared, older = [], None
+    for config in reversed(newest_first):
+        compared.append(Version(config, changes_between(older, config), older is None))
+        older = older if config.is_draft else config
+    return compared[::-1]
+
+
+def changes_between(older: ContextConfig | None, newer: ContextConfig) -> tuple[SettingChange, ...]:
+    """Return the settings that differ."""
+    if older is None:
+        return ()
+    return tuple(
+        SettingChange(name, before, after)
+        for name in SETTINGS
+        if (before := getattr(older.settings, name)) != (after := getattr(newer.settings, name))
+    )
+
+
+def budget_bar(budgets: Mapping[str, Any]) -> Bar:
+    """Draw the four budgets; if a total is set, the response gets what is left of it."""
+    system, context, history, response = (
+        int(budgets.get(f"{part}_tokens") or 0) for part in ("system", "context", "history", "response")
+    )
+    total = int(budgets.get("total_tokens") or 0) or system + context + history + response
+    # Same as the engine: context is reduced first, and the response takes what is left.
+    context = max(0, min(context, total - system - history - response))
+    response = max(response, total - system - history - context)
+    return allocation_bar(system=system, context=context, used=context, history=history, response=response)
+
 
 VERSIONS_SHOWN = 50
 TEMPLATE = "dashboard/space_settings.html"

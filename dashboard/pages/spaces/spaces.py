@@ -17,9 +17,8 @@ from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.charts.shapes import bar_of_result, part_legend
 from dashboard.kit.filters import SPACES_OFFERED
-from dashboard.kit.inspector import find_titles, read_ledger, split_text
+from dashboard.kit.inspector import ShownWarning, find_titles, read_ledger, show_warnings, split_text
 from dashboard.kit.permissions import TeamRequest, get_space, page_for
-from dashboard.kit.remedies import ShownWarning, show_warnings
 from dashboard.kit.responses import newest_page, render_page
 from dashboard.kit.uploads import render_import
 from dashboard.pages.guide import QUESTION

@@ -22,7 +22,7 @@ from dashboard.pages.traffic.figures import (
     describe_effects,
 )
 from dashboard.pages.traffic.filters import PromptsForm, TrafficForm
-from dashboard.rollups.prices import PriceList
+from dashboard.rollups.queries import PriceList
 from dashboard.rollups.traffic import Groups, read_buckets, read_groups, read_total, read_traffic_prices
 
 TEMPLATE = "dashboard/traffic.html"

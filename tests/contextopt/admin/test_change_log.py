@@ -22,7 +22,7 @@ from contextopt.people.models import ApiKey, AuditEvent, Membership, Role, Team,
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.forms import shown_settings
 from contextopt.spaces.models import Record, Space
-from dashboard.kit.savedviews import SavedView
+from dashboard.kit.filters import SavedView
 from dashboard.rollups.models import ModelPrice
 from memory.memories.rules import HalfLife, MemoryPolicy
 from tests import factories

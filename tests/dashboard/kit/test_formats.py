@@ -14,7 +14,7 @@ from dashboard.kit.formats import (
     ratio,
     whole,
 )
-from dashboard.templatetags.figures import coloured_cost
+from dashboard.templatetags.tags import coloured_cost
 
 
 @pytest.mark.parametrize(

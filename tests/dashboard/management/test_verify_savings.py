@@ -22,7 +22,6 @@ from contextopt.spaces.inputs import ConfigIn, RecordPatch
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import update_record
 from dashboard.demo import load_demo
-from dashboard.rollups.costproof import verify_costs
 from dashboard.rollups.fold import ALWAYS, keep_rollups
 from dashboard.rollups.models import (
     DayRollup,
@@ -33,6 +32,7 @@ from dashboard.rollups.models import (
     RollupZone,
     StaleDay,
 )
+from dashboard.rollups.verify import verify_costs
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import Vote
 from memory.feedback.votes import give_feedback

@@ -12,9 +12,9 @@ from contextopt.people.models import Team
 from contextopt.spaces.models import Space
 from dashboard.kit.periods import custom_period
 from dashboard.pages.overview.figures import Figures, read_series
-from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.histograms import ASSEMBLY_MS, EXACT_BELOW, RATIO, TOKENS, UTILISATION, Histogram
 from dashboard.rollups.models import DayRollup, DaySummary, HourSummary, QuarterRollup, StaleDay
+from dashboard.rollups.queries import FigureFilter
 from tests.factories import NOW
 
 OSLO = "Europe/Oslo"

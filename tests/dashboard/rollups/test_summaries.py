@@ -10,9 +10,9 @@ from contextopt.people.models import Team
 from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import delete_space
 from dashboard.kit.periods import custom_period
-from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.fold import ALWAYS, keep_rollups, summarise, take_zone
 from dashboard.rollups.models import DayRollup, DaySummary, HourSummary, QuarterRollup, RollupZone
+from dashboard.rollups.queries import FigureFilter
 from tests.dashboard.pages.overview.test_figures import log_row
 from tests.dashboard.rollups.compared import (
     OSLO,

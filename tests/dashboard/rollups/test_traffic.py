@@ -15,7 +15,7 @@ from contextopt.spaces.models import Space
 from dashboard.kit.periods import custom_period
 from dashboard.rollups.histograms import ASSEMBLY_MS
 from dashboard.rollups.models import ModelPrice, TrafficDay, TrafficQuarter
-from dashboard.rollups.prices import PriceList
+from dashboard.rollups.queries import PriceList
 from dashboard.rollups.traffic import (
     Groups,
     TrafficFilter,

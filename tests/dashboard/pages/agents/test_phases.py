@@ -25,7 +25,7 @@ from dashboard.pages.agents.figures import (
     PhaseSeries,
     read_phase_series,
 )
-from dashboard.rollups.coverage import FigureFilter
+from dashboard.rollups.queries import FigureFilter
 from tests import factories
 from tests.dashboard.conftest import HTMX, figures_of, html_of
 from tests.factories import NOW

@@ -14,7 +14,7 @@ from contextopt.people.models import AuditEvent, Role, Team
 from contextopt.search import registry
 from contextopt.search.wordcounts import count_words
 from contextopt.spaces.models import Record, Space
-from dashboard.kit.frame import navigation
+from dashboard.kit import frame
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from memory.review.inputs import RulesPatch, VerdictIn
@@ -70,7 +70,7 @@ def test_the_navigation_says_how_many_wait(
     for _ in range(3):
         make_review(space)
     assert counted.format(3) in reviewer.get("/spaces/").content.decode()
-    monkeypatch.setattr(navigation, "COUNTED_MAX", 2)
+    monkeypatch.setattr(frame, "COUNTED_MAX", 2)
     assert counted.format("2+") in reviewer.get("/spaces/").content.decode()
     # A member who doesn't review sees no count.
     assert 'class="count"' not in teammate_client.get("/spaces/").content.decode()

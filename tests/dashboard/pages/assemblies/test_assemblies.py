@@ -15,8 +15,7 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.people.models import Team
 from contextopt.spaces.models import Space
 from dashboard.kit.responses import PAGE_ROWS
-from dashboard.pages.assemblies.filters import AssembliesForm
-from dashboard.pages.assemblies.listrows import MAX_QUIET
+from dashboard.pages.assemblies.filters import MAX_QUIET, AssembliesForm
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.votes import give_feedback
 from tests.dashboard.conftest import HTMX, html_of, squeezed

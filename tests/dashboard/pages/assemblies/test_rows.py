@@ -9,8 +9,8 @@ from django.test import Client
 
 from contextopt.assemblies.models import Assembly
 from contextopt.spaces.models import Space
-from dashboard.pages.assemblies import listrows as rows_module
-from dashboard.pages.assemblies.listrows import SORTED_ROWS, read_list
+from dashboard.pages.assemblies import filters as rows_module
+from dashboard.pages.assemblies.filters import SORTED_ROWS, read_list
 from dashboard.pages.overview.charts import CHARTS
 from tests import factories
 from tests.dashboard.conftest import html_of, squeezed

@@ -7,7 +7,7 @@ from django.urls import reverse
 from contextopt.errors import Conflict
 from contextopt.people.models import Role, Team, User
 from contextopt.spaces.models import Space
-from dashboard.kit.savedviews import VIEWS_MAX, SavedView, save_view
+from dashboard.kit.filters import VIEWS_MAX, SavedView, save_view
 from tests import factories
 from tests.dashboard.conftest import HTMX, log_in, squeezed
 from tests.dashboard.pages.overview.test_figures import log_row

@@ -10,7 +10,7 @@ from contextopt.people.models import Team
 from contextopt.spaces.configs import activate_config, publish_settings
 from contextopt.spaces.models import Space
 from dashboard.demo import load_demo, remove_demo
-from dashboard.pages.overview.changes import CHANGES_SHOWN, PeriodChange, read_changes
+from dashboard.pages.overview.quality import CHANGES_SHOWN, PeriodChange, read_changes
 from dashboard.rollups.fold import keep_rollups
 from tests import factories
 from tests.dashboard.pages.overview.test_figures import ask, log_row

@@ -8,8 +8,8 @@ import pytest
 from django.core.serializers.json import DjangoJSONEncoder
 
 from dashboard.kit.charts.plots import LABEL_HEIGHT, Mark, share_lists, spread_labels
+from dashboard.kit.charts.tiles import NO_VOTES, Proportion
 from dashboard.kit.periods import custom_period, recent_period
-from dashboard.kit.proportions import NO_VOTES, Proportion
 from dashboard.pages.agents.charts import HandoffBar, handoff_figure
 from dashboard.pages.memories.strategies import TrustPoint, trust_figure
 from dashboard.pages.overview.charts import CHARTS, ChartData, draw_chart

@@ -11,10 +11,9 @@ from contextopt.people.models import Team
 from contextopt.spaces.models import Space
 from dashboard.kit.periods import recent_period
 from dashboard.pages.overview.figures import read_series
-from dashboard.rollups.coverage import FigureFilter
 from dashboard.rollups.fold import keep_rollups
 from dashboard.rollups.histograms import EXACT_BELOW
-from dashboard.rollups.prices import read_prices
+from dashboard.rollups.queries import FigureFilter, read_prices
 from tests.factories import NOW, make_space, make_team
 from tests.queries import count_queries
 

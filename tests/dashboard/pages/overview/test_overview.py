@@ -18,7 +18,7 @@ from dashboard.pages.overview.cost import project_month
 from dashboard.pages.overview.figures import read_series
 from dashboard.rollups.fold import keep_rollups
 from dashboard.rollups.models import UnfoldedAssembly
-from dashboard.templatetags.figures import chart_island
+from dashboard.templatetags.tags import chart_island
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import Vote
 from memory.feedback.votes import give_feedback

@@ -7,7 +7,7 @@ import pytest
 from contextopt.agents.models import Task
 from contextopt.people.models import Team
 from contextopt.spaces.models import Space
-from dashboard.kit.proportions import Proportion
+from dashboard.kit.charts.tiles import Proportion
 from dashboard.pages.overview.quality import Quality, read_feedback, read_quality
 from memory.feedback.inputs import OpinionIn, SubjectIn
 from memory.feedback.models import Vote

@@ -9,7 +9,7 @@ from django.utils import timezone
 from contextopt.spaces.configs import draft_settings, publish_config, publish_settings
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
-from dashboard.pages.spaces.configviews import budget_bar, compare_versions
+from dashboard.pages.spaces.configs import budget_bar, compare_versions
 from dashboard.pages.spaces.forms import ConfigForm
 from tests.dashboard.conftest import html_of, seen_in, squeezed
 from tests.factories import NOW, make_assembly, make_record

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.kit.proportions import COMPARABLE, Proportion
+from dashboard.kit.charts.tiles import COMPARABLE, Proportion
 
 counts = st.integers(0, 5_000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count)))
 

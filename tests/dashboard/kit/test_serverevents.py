@@ -164,8 +164,8 @@ def test_strangers_get_nothing(team: Team, owner: User) -> None:
 
 
 def test_who_leaves_the_team_hears_no_more(space: Space, owner: User, monkeypatch) -> None:
-    monkeypatch.setattr("dashboard.kit.frame.serverevents.HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr("dashboard.kit.frame.serverevents.RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr("dashboard.kit.serverevents.HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr("dashboard.kit.serverevents.RECHECK_SECONDS", 0.1)
 
     async def story() -> None:
         page = await open_page(owner)
@@ -180,8 +180,8 @@ def test_who_leaves_the_team_hears_no_more(space: Space, owner: User, monkeypatc
 
 
 def test_a_page_outlives_an_outage_of_the_database(space: Space, owner: User, monkeypatch) -> None:
-    monkeypatch.setattr("dashboard.kit.frame.serverevents.HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr("dashboard.kit.frame.serverevents.RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr("dashboard.kit.serverevents.HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr("dashboard.kit.serverevents.RECHECK_SECONDS", 0.1)
     assert connection.connection is not None
     own = connection.connection.info.backend_pid
 

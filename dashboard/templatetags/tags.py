@@ -1,10 +1,13 @@
-"""Template filters for the formats of `dashboard.kit.formats`."""
+"""Template tags and filters of the pages: formats, forms of filters, and commands to copy."""
 
 import json
 from datetime import datetime
 
 from django import template
 from django.core.serializers.json import DjangoJSONEncoder
+from django.template import Context
+from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
@@ -101,3 +104,41 @@ def state_words(value: object) -> str:
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)[:300]
     return "nothing" if value in (None, "") else str(value)
+
+
+@register.simple_block_tag
+def filter_form(content: SafeString, target: str, view: str, *args: object) -> SafeString:
+    """Wrap the fields that filter a list. When one changes, `target` is replaced by what `view` shows."""
+    address = reverse(view, args=args)
+    return render_to_string(
+        "dashboard/_filter_form.html", {"content": content, "target": target, "address": address}
+    )
+
+
+@register.simple_block_tag(takes_context=True)
+def figures_form(context: Context, content: SafeString, target: str, look: str) -> SafeString:
+    """Wrap the fields that filter a page with figures. When one changes, the page reloads `target`."""
+    names = {"request": context["request"], "form": context["form"]}
+    return render_to_string(
+        "dashboard/_figures_form.html", {**names, "content": content, "target": target, "look": look}
+    )
+
+
+@register.simple_block_tag
+def command(content: SafeString, dom_id: str) -> SafeString:
+    """Show a command with a button that copies it."""
+    return render_to_string("dashboard/_command.html", {"content": content, "dom_id": dom_id})
+
+
+@register.simple_block_tag(takes_context=True)
+def curl(context: Context, content: SafeString, dom_id: str, *path: object) -> SafeString:
+    """Show the command that posts the JSON in the block to a path of the API, given by its parts."""
+    text = format_html(
+        "curl -X POST {}{} \\\n"
+        '  -H "Authorization: Bearer KEY" -H "Content-Type: application/json" \\\n'
+        "  -d '{}'",
+        context["request"].build_absolute_uri("/api/v1/"),
+        "/".join(map(str, path)),
+        content,
+    )
+    return command(text, dom_id)
