@@ -105,7 +105,7 @@ class _Row(NamedTuple):
 def read_phase_series(wanted: FigureFilter) -> PhaseSeries:
     """Return the figures of the whole period, the phases and their buckets, in one query."""
     period = wanted.period
-    values = {**rollup_parameters(wanted), "edges": list(period.edges), "limit": PHASES_TOLD}
+    values = {**rollup_parameters(wanted), "limit": PHASES_TOLD}
     total, by_phase = PhaseFigures(), dict[str, PhaseFigures]()
     found: dict[str, dict[int, PhaseFigures]] = {}
     for row in fetch_rows(_Row, _SERIES.format(rows=rollup_rows(wanted)), values):

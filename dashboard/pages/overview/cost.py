@@ -1,5 +1,6 @@
 """The cost of prompts after the provider's cache, and why fewer tokens can cost more."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from contextopt.sql import fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, in_points, points, unit
 from dashboard.kit.formats import money, percent, whole
 from dashboard.kit.periods import custom_period
-from dashboard.pages.overview.figures import Figures, Series, sum_known
+from dashboard.pages.overview.figures import Figures, Series
 from dashboard.rollups.queries import (
     PRICE_JOIN,
     SAVED_DOLLARS,
@@ -143,6 +144,44 @@ def _without_prices(now: Figures) -> str:
     return f"{share} of each prompt repeats the previous one. Set prices to see the saving in dollars."
 
 
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """The saving of some kinds of assemblies together. That of the `priced` ones is worth about `dollars`
+    after the provider's cache, and `dollars_listed` at list price.
+    """
+
+    tokens_before: int = 0
+    tokens_saved: int = 0
+    assemblies: int = 0
+    priced: int = 0
+    dollars: float | None = None
+    dollars_listed: float | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Tokens saved as a share of the baseline's; negative if it cost more."""
+        return self.tokens_saved / self.tokens_before if self.tokens_before else None
+
+
+def saving_of(series: Series, kinds: Collection[str]) -> Saving:
+    """Return the saving of the period's assemblies of these kinds."""
+    points = [point for kind in series.kinds.keys() & kinds for point in series.kinds[kind]]
+    return Saving(
+        sum(point.tokens_before for point in points),
+        sum(point.tokens_saved for point in points),
+        sum(point.assemblies for point in points),
+        sum(point.priced for point in points),
+        _sum_known(point.saved_dollars for point in points),
+        _sum_known(point.saved_dollars_listed for point in points),
+    )
+
+
+def _sum_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the known values; None if none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
 RATE_DAYS = 7
 
 
@@ -213,8 +252,8 @@ def _known_sums(series: Series, month: datetime, week: datetime, today: datetime
     return _Known(
         sum(figures.tokens_saved for figures in of_month),
         sum(figures.tokens_saved for figures in of_week),
-        sum_known(figures.saved_dollars for figures in of_month),
-        sum_known(figures.saved_dollars for figures in of_week),
+        _sum_known(figures.saved_dollars for figures in of_month),
+        _sum_known(figures.saved_dollars for figures in of_week),
         days[0][0] if days else None,
     )
 

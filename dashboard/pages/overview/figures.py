@@ -5,9 +5,9 @@ are read from.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from functools import partial
 from itertools import chain, groupby
 from math import inf
 from operator import itemgetter
@@ -40,7 +40,6 @@ from dashboard.rollups.queries import (
     FigureFilter,
     LogRow,
     PriceList,
-    SmallGroups,
     read_prices,
     read_small_groups,
     rollup_parameters,
@@ -96,6 +95,9 @@ class Figures(NamedTuple):
         """The share of prompts that the provider's cache should hold, 0 to 1."""
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
 
+    def timed(self, p50: float | None, p95: float | None, p99: float | None) -> "Figures":
+        return self._replace(p50_ms=p50, p95_ms=p95, p99_ms=p99)
+
     @property
     def empty_rate(self) -> float | None:
         """The share of empty contexts among those of spaces, 0 to 1."""
@@ -103,25 +105,6 @@ class Figures(NamedTuple):
 
 
 NOTHING = Figures()
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """The saving of some kinds of assemblies together. That of the `priced` ones is worth about `dollars`
-    after the provider's cache, and `dollars_listed` at list price.
-    """
-
-    tokens_before: int = 0
-    tokens_saved: int = 0
-    assemblies: int = 0
-    priced: int = 0
-    dollars: float | None = None
-    dollars_listed: float | None = None
-
-    @property
-    def rate(self) -> float | None:
-        """Tokens saved as a share of the baseline's; negative if it cost more."""
-        return self.tokens_saved / self.tokens_before if self.tokens_before else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +136,6 @@ class Series:
     @property
     def rows(self) -> list[tuple[Bucket, Figures]]:
         return list(zip(self.period.buckets, self.points, strict=True))
-
-    def saving(self, kinds: Collection[str]) -> Saving:
-        """Return the saving of the period's assemblies of these kinds."""
-        points = [point for kind in self.kinds.keys() & kinds for point in self.kinds[kind]]
-        return Saving(
-            sum(point.tokens_before for point in points),
-            sum(point.tokens_saved for point in points),
-            sum(point.assemblies for point in points),
-            sum(point.priced for point in points),
-            sum_known(point.saved_dollars for point in points),
-            sum_known(point.saved_dollars_listed for point in points),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,29 +175,6 @@ def _sums(columns: Iterable[str]) -> str:
     )
 
 
-# First add rollups up to the rows that a page distinguishes, then these few rows for each grouping.
-_FOUND = (
-    """
-    WITH found AS MATERIALIZED (
-        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, {told}"""
-    f"""
-               {_sums((*_SUMS, "truncated", *chain(*_MEANS.values())))},
-               sum(records_included) FILTER (WHERE kind = 'space') AS records_included,
-               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts,
-               sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,
-               sum({DOLLARS}) FILTER (WHERE prompts > 0) AS dollars,
-               sum({DOLLARS_ANEW}) FILTER (WHERE prompts > 0) AS dollars_anew,
-               sum({SAVED_DOLLARS}) FILTER (WHERE prompts > 0) AS saved_dollars,
-               sum({SAVED_DOLLARS_LISTED}) FILTER (WHERE prompts > 0) AS saved_dollars_listed,"""
-    """
-               sum(ms_histogram) AS ms_histogram, {ends} {histograms}
-          FROM ({rows}) AS rollups"""
-    + PRICE_JOIN
-    + """
-         GROUP BY {groups}
-    )
-"""
-)
 _ENDS = ", ".join(
     f"min({histogram.smallest}) AS {histogram.smallest}, max({histogram.largest}) AS {histogram.largest}"
     for histogram in HISTOGRAMS
@@ -248,21 +196,26 @@ _FIGURES = f"""
 """
 # The values of `grouping`: one bit for each column that was not distinguished.
 _TOTAL, _BUCKET, _BUCKET_KIND, _STAGE, _KIND = 0b111, 0b011, 0b001, 0b110, 0b101
+# First adds rollups up to the rows that a page distinguishes, then these few rows for each grouping.
 # Histograms take most of the time, so they are added up only where they are needed.
-_SERIES = (
-    _FOUND.format(
-        told="kind, stage,",
-        histograms=""",
-               sum(tokens_histogram) FILTER (WHERE stage IS NOT NULL) AS tokens_histogram,
-               sum(utilisation_histogram) FILTER (WHERE with_utilisation > 0) AS utilisation_histogram,
-               sum(ratio_histogram) FILTER (WHERE with_ratio > 0) AS ratio_histogram""",
-        ends=_ENDS,
-        groups="bucket, kind, stage",
-        rows="{rows}",
+_QUERY = f"""
+    WITH found AS MATERIALIZED (
+        SELECT width_bucket(start, %(edges)s::timestamptz[]) AS bucket, kind, {{stage}} AS stage,
+               {_sums((*_SUMS, "truncated", *chain(*_MEANS.values())))},
+               sum(records_included) FILTER (WHERE kind = 'space') AS records_included,
+               sum(assemblies) FILTER (WHERE kind = 'space') AS contexts,
+               sum(prompts) FILTER (WHERE price.model IS NOT NULL) AS priced,
+               sum({DOLLARS}) FILTER (WHERE prompts > 0) AS dollars,
+               sum({DOLLARS_ANEW}) FILTER (WHERE prompts > 0) AS dollars_anew,
+               sum({SAVED_DOLLARS}) FILTER (WHERE prompts > 0) AS saved_dollars,
+               sum({SAVED_DOLLARS_LISTED}) FILTER (WHERE prompts > 0) AS saved_dollars_listed,
+               sum(ms_histogram) AS ms_histogram, {{tokens}} AS tokens_histogram,
+               {{utilisation}} AS utilisation_histogram, {{ratio}} AS ratio_histogram, {_ENDS}
+          FROM ({{rows}}) AS rollups {PRICE_JOIN}
+         GROUP BY 1, 2, 3
     )
-    + f"""
     SELECT grouping(bucket, kind, stage) AS grouping, bucket, kind, stage, {_FIGURES}, {_ENDS},
-           CASE WHEN grouping(kind) = 0 THEN vector_send(sum(ms_histogram)) END AS ms_counts,
+           CASE WHEN {{timed}} THEN vector_send(sum(ms_histogram)) END AS ms_counts,
            CASE WHEN grouping(stage) = 0 THEN vector_send(sum(tokens_histogram)) END AS token_counts,
            CASE WHEN grouping(bucket, kind, stage) = {_TOTAL}
                 THEN (SELECT vector_send(sum(utilisation_histogram)) FROM found) END AS utilisation_counts,
@@ -272,23 +225,24 @@ _SERIES = (
      GROUP BY GROUPING SETS ((), (bucket), (bucket, kind), (stage), (kind))
      ORDER BY kind, stage
 """
+_SERIES = partial(
+    _QUERY.format,
+    stage="stage",
+    tokens="sum(tokens_histogram) FILTER (WHERE stage IS NOT NULL)",
+    utilisation="sum(utilisation_histogram) FILTER (WHERE with_utilisation > 0)",
+    ratio="sum(ratio_histogram) FILTER (WHERE with_ratio > 0)",
+    timed="grouping(kind) = 0",
 )
-# The page shows the total, two lines, and each kind's saving and times of the previous period.
-_EARLIER = (
-    _FOUND.format(told="kind,", histograms="", ends=_ENDS, groups="bucket, kind", rows="{rows}")
-    + f"""
-    SELECT grouping(bucket, kind) * 2 + 1 AS grouping, bucket, kind, NULL AS stage, {_FIGURES}, {_ENDS},
-           CASE WHEN grouping(bucket, kind) = 2 THEN vector_send(sum(ms_histogram)) END AS ms_counts,
-           NULL AS token_counts, NULL AS utilisation_counts, NULL AS ratio_counts
-      FROM found
-     GROUP BY GROUPING SETS ((), (bucket), (bucket, kind), (kind))
-"""
+# The page shows the previous period's total, two lines, and each kind's saving and times.
+_EARLIER = partial(
+    _QUERY.format,
+    **dict.fromkeys(("tokens", "utilisation", "ratio"), "NULL::vector"),
+    stage="NULL::smallint",
+    timed="grouping(bucket, kind) = 2",
 )
 
 
 TIME_SHARES = (0.5, 0.95, 0.99)
-
-
 _COVERED = ("grouping", "bucket", "kind", "stage")
 _COUNTS = ("ms_counts", "token_counts", "utilisation_counts", "ratio_counts")
 _END_NAMES = tuple(end for histogram in HISTOGRAMS for end in (histogram.smallest, histogram.largest))
@@ -340,13 +294,11 @@ def read_series(wanted: FigureFilter, prices: PriceList | None = None) -> Series
     Without prices, a second query reads them. Another one reads the percentiles of few values from the log.
     """
     series = _to_series(wanted, _fetch(_SERIES, wanted, prices or read_prices(wanted)))
-    small = SmallGroups(
-        tuple(kind for kind, figures in series.totals.items() if figures.assemblies < EXACT_BELOW),
-        tuple(row.stage for row in series.stages if row.assemblies < EXACT_BELOW),
-    )
-    if not small.kinds and not small.stages:
+    kinds = [kind for kind, figures in series.totals.items() if figures.assemblies < EXACT_BELOW]
+    stages = [row.stage for row in series.stages if row.assemblies < EXACT_BELOW]
+    if not kinds and not stages:
         return series
-    return _with_exact(series, small, read_small_groups(wanted, small))
+    return _with_exact(series, kinds, read_small_groups(wanted, kinds, stages))
 
 
 def read_earlier(wanted: FigureFilter, prices: PriceList) -> Series:
@@ -360,24 +312,28 @@ def _to_series(wanted: FigureFilter, rows: Sequence[_Row]) -> Series:
     if total is None:
         return Series(wanted.period, NOTHING, _spread({}, wanted.period))
     totals = {row.kind: row.figures for row in rows if row.grouping == _KIND and row.kind}
+    by_kind: dict[str, dict[int | None, Figures]] = {kind: {} for kind in totals}
+    for row in rows:
+        if row.grouping == _BUCKET_KIND and row.kind:
+            by_kind[row.kind][row.bucket] = row.figures
     return Series(
         wanted.period,
         total.to_total(),
         _spread({row.bucket: row.figures for row in rows if row.grouping == _BUCKET}, wanted.period),
-        {kind: _spread(_of_kind(rows, kind), wanted.period) for kind in totals},
+        {kind: _spread(by_kind[kind], wanted.period) for kind in totals},
         tuple(row.to_stage() for row in rows if row.grouping == _STAGE and row.stage is not None),
         totals,
     )
 
 
-def _with_exact(series: Series, small: SmallGroups, rows: Sequence[LogRow]) -> Series:
+def _with_exact(series: Series, small_kinds: Sequence[str], rows: Sequence[LogRow]) -> Series:
     """Return the series with the percentiles of a kind or stage that has few assemblies.
 
     Rows that were logged since are not in the figures, so a kind or stage with other rows keeps its own.
     """
     edges = series.period.edges
     kinds, totals, total = dict(series.kinds), dict(series.totals), series.total
-    for kind in small.kinds:
+    for kind in small_kinds:
         own = [row for row in rows if row.kind == kind]
         if len(own) != totals[kind].assemblies:
             continue
@@ -392,24 +348,17 @@ def _with_exact(series: Series, small: SmallGroups, rows: Sequence[LogRow]) -> S
                     [row.utilisation for row in own if row.utilisation is not None], 0.5
                 ),
             )
-    stages = tuple(
-        _stage_by(row, [each.tokens for each in rows if each.stage == row.stage]) for row in series.stages
-    )
-    return replace(series, total=total, kinds=kinds, totals=totals, stages=stages)
+    stages = []
+    for figures in series.stages:
+        tokens = [row.tokens for row in rows if row.stage == figures.stage]
+        median = exact_percentile(tokens, 0.5) if len(tokens) == figures.assemblies else None
+        stages.append(figures if median is None else replace(figures, median_tokens=median, is_exact=True))
+    return replace(series, total=total, kinds=kinds, totals=totals, stages=tuple(stages))
 
 
 def _timed_by(figures: Figures, rows: Sequence[LogRow]) -> Figures:
     times = [row.ms for row in rows]
-    return _timed(figures, *(exact_percentile(times, share) for share in TIME_SHARES))
-
-
-def _stage_by(figures: StageFigures, tokens: Sequence[int]) -> StageFigures:
-    median = exact_percentile(tokens, 0.5) if len(tokens) == figures.assemblies else None
-    return figures if median is None else replace(figures, median_tokens=median, is_exact=True)
-
-
-def _of_kind(rows: Sequence[_Row], kind: str) -> dict[int | None, Figures]:
-    return {row.bucket: row.figures for row in rows if row.grouping == _BUCKET_KIND and row.kind == kind}
+    return figures.timed(*(exact_percentile(times, share) for share in TIME_SHARES))
 
 
 def _spread(by_bucket: Mapping[int | None, Figures], period: Period) -> tuple[Figures, ...]:
@@ -417,11 +366,9 @@ def _spread(by_bucket: Mapping[int | None, Figures], period: Period) -> tuple[Fi
     return tuple(by_bucket.get(number, NOTHING) for number in range(1, len(period.edges)))
 
 
-def _fetch(query: str, wanted: FigureFilter, prices: PriceList) -> list[_Row]:
-    edges = array_text(wanted.period.edges)
-    given = {**rollup_parameters(wanted), **prices.parameters(), "edges": edges}
+def _fetch(query: Callable[..., str], wanted: FigureFilter, prices: PriceList) -> list[_Row]:
     with connection.cursor() as cursor:
-        cursor.execute(query.format(rows=rollup_rows(wanted)), given)
+        cursor.execute(query(rows=rollup_rows(wanted)), {**rollup_parameters(wanted), **prices.parameters()})
         places = {column.name: place for place, column in enumerate(cursor.description)}
         figures = itemgetter(*(places[name] for name in Figures._fields))
         covered = itemgetter(*(places[name] for name in _COVERED))
@@ -432,27 +379,8 @@ def _fetch(query: str, wanted: FigureFilter, prices: PriceList) -> list[_Row]:
             for row in cursor.fetchall()
             if row[places["assemblies"]]
         ]
-    return _with_times(found)
-
-
-def _with_times(rows: Sequence[_Row]) -> list[_Row]:
-    """Read the histograms of all rows at once: one by one they take as long as the query."""
-    timed = [(row.ms_counts, row.ends_of(ASSEMBLY_MS)) for row in rows if row.ms_counts]
-    counts = ASSEMBLY_MS.read([sent for sent, _ in timed])
-    times = iter(ASSEMBLY_MS.percentiles(counts, TIME_SHARES, [ends for _, ends in timed]).tolist())
-    return [row._replace(figures=_timed(row.figures, *next(times))) if row.ms_counts else row for row in rows]
-
-
-def _timed(figures: Figures, p50: float | None, p95: float | None, p99: float | None) -> Figures:
-    return figures._replace(p50_ms=p50, p95_ms=p95, p99_ms=p99)
-
-
-def sum_known(values: Iterable[float | None]) -> float | None:
-    """Return the sum of the known values; None if none is known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def array_text(moments: Iterable[datetime]) -> str:
-    """Return PostgreSQL's text of an array; the driver would take longer for each moment."""
-    return f"{{{','.join(moment.isoformat() for moment in moments)}}}"
+    # One by one, histograms take as long as the query.
+    timed = [(row.ms_counts, row.ends_of(ASSEMBLY_MS)) for row in found if row.ms_counts]
+    histograms = ASSEMBLY_MS.read([sent for sent, _ in timed])
+    times = iter(ASSEMBLY_MS.percentiles(histograms, TIME_SHARES, [ends for _, ends in timed]).tolist())
+    return [row._replace(figures=row.figures.timed(*next(times))) if row.ms_counts else row for row in found]

@@ -16,10 +16,10 @@ from contextopt.engine.settings import SETTINGS
 from contextopt.people.models import AuditEvent, Team
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.models import Space
+from contextopt.sql import fetch_all
 from dashboard.kit.charts.tiles import NO_VOTES, Proportion
 from dashboard.kit.formats import setting_label, setting_words
 from dashboard.kit.periods import Period
-from dashboard.pages.overview.figures import array_text
 from dashboard.rollups.queries import FigureFilter, rollup_parameters
 from memory.questions.evaluations import settings_key
 from memory.questions.models import Evaluation, QuestionSet
@@ -253,14 +253,8 @@ _OF_VOTES = {
 
 def read_feedback(wanted: FigureFilter) -> Feedback | None:
     """Return the period's votes by the time they were given; None if the team has never voted."""
-    edges = wanted.period.edges
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _VOTES.format(narrowed=wanted.where("a.", **_OF_VOTES)),
-            {**rollup_parameters(wanted), "edges": array_text(edges)},
-        )
-        rows = cursor.fetchall()
-    return _by_stage([row for row in rows if row[1]], len(edges) - 1) if rows else None
+    rows = fetch_all(_VOTES.format(narrowed=wanted.where("a.", **_OF_VOTES)), rollup_parameters(wanted))
+    return _by_stage([row for row in rows if row[1]], len(wanted.period.buckets)) if rows else None
 
 
 def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:

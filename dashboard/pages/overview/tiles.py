@@ -30,8 +30,8 @@ from dashboard.kit.formats import (
     ratio,
     whole,
 )
-from dashboard.pages.overview.cost import MonthProjection
-from dashboard.pages.overview.figures import NOTHING, Figures, Saving, Series
+from dashboard.pages.overview.cost import MonthProjection, Saving, saving_of
+from dashboard.pages.overview.figures import NOTHING, Figures, Series
 from dashboard.pages.overview.quality import Feedback, PeriodChange, Quality, Recall
 
 AGENT_KINDS = frozenset(Kind.values) - {Kind.SPACE}
@@ -109,7 +109,7 @@ def _agent_card(found: Compared, places: Places) -> SavingCard:
 def _saved_tile(
     slug: str, label: str, found: Compared, kinds: set[Kind] | frozenset[str], places: Places
 ) -> Tile:
-    saving, before = found.now.saving(kinds), found.before.saving(kinds)
+    saving, before = saving_of(found.now, kinds), saving_of(found.before, kinds)
     value, magnitude = compact(saving.tokens_saved) if saving.tokens_before else (NONE, "")
     mine = found.now.kinds.keys() & kinds
     kind = mine.pop() if len(mine) == 1 else AGENTS

@@ -10,7 +10,7 @@ from django.test import Client
 from contextopt.assemblies.models import Assembly
 from contextopt.chat.models import Author, Conversation, Message, MessageState
 from contextopt.spaces.models import Space
-from dashboard.pages.overview.cost import build_cost, project_month, read_reported
+from dashboard.pages.overview.cost import build_cost, project_month, read_reported, saving_of
 from dashboard.pages.overview.figures import Figures, read_series
 from dashboard.rollups.fold import keep_rollups
 from dashboard.rollups.models import ModelPrice
@@ -54,7 +54,7 @@ def test_cached_tokens_are_read_and_new_ones_written(space: Space) -> None:
 def test_a_saving_is_worth_the_mean_price_of_its_prompts(owner_client: Client, space: Space) -> None:
     enter_price()
     log_prompt(space)
-    saving = read_series(ask(space.team)).saving({"space"})
+    saving = saving_of(read_series(ask(space.team)), {"space"})
     # 100 tokens, of prompts whose 4,000 tokens cost 3,000 × 1 + 1,000 × 12.5 millionths.
     assert saving.dollars == pytest.approx(100 * 15_500 / 4_000 / 1e6)
     assert saving.dollars_listed == pytest.approx(100 * 10 / 1e6)
@@ -63,7 +63,7 @@ def test_a_saving_is_worth_the_mean_price_of_its_prompts(owner_client: Client, s
     # A context without a conversation saves as much, but its worth is unknown.
     log_row(space, JUST_NOW, model="own")
     keep_rollups()
-    again = read_series(ask(space.team)).saving({"space"})
+    again = saving_of(read_series(ask(space.team)), {"space"})
     assert (again.tokens_saved, again.dollars) == (200, pytest.approx(saving.dollars))
     assert "at list price, for 1 of 2 contexts<" in tile_of(html_of(owner_client, "/"), "saved")
 
