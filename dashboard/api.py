@@ -15,4 +15,4 @@ def read_installation(request: ApiRequest) -> HttpResponse:  # noqa: ARG001 ninj
     """Returns the state of workers, queues, backlogs and disk for all teams. For a probe without a key, use
     /healthz.
     """
-    return reply(read_health().to_json())
+    return reply(read_health())

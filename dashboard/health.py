@@ -1,14 +1,13 @@
 """The health of the installation: for the admin's first page and for `GET /api/v1/health`."""
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict
 
 import psycopg
 from celery import current_app
 from django.conf import settings
-from django.db import connection
 from django.db.models import Min
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -19,6 +18,7 @@ from config.celery import CHAT_QUEUE, QUEUE
 from config.embedded import place
 from contextopt.assemblies.models import Assembly
 from contextopt.search.vectors.storage import embedding_status
+from contextopt.sql import fetch_all
 from dashboard.beats import Duty, WorkerBeat
 from dashboard.kit.formats import whole
 from dashboard.rollups.models import UnfoldedAssembly
@@ -55,46 +55,21 @@ class HealthJson(TypedDict):
     disk_total_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Figures of the whole installation at one moment. Backlogs are counted up to a limit."""
+def is_ok(health: HealthJson) -> bool:
+    """Return whether nothing needs attention."""
+    are_working = health["worker_alive"] and health["chat_worker_alive"] and health["schedule_alive"]
+    are_short = _is_short(health["queue_length"]) and _is_short(health["chat_queue_length"])
+    return are_working and are_short and _is_folded(health) and has_disk(health)
 
-    worker_alive: bool
-    worker_seen_at: datetime | None
-    queue_length: int | None
-    chat_worker_alive: bool
-    chat_worker_seen_at: datetime | None
-    chat_queue_length: int | None
-    schedule_alive: bool
-    schedule_seen_at: datetime | None
-    embedding_model: str
-    embedding_building: str
-    embedding_backlog: int
-    rollups_behind: int
-    rollups_behind_seconds: float
-    database_bytes: int
-    disk_free_bytes: int | None
-    disk_total_bytes: int | None
 
-    @property
-    def has_disk(self) -> bool:
-        """Whether enough disk space is left; true if the disk cannot be seen."""
-        if self.disk_free_bytes is None or self.disk_total_bytes is None:
-            return True
-        return self.disk_free_bytes >= DISK_NEEDED * self.disk_total_bytes
+def has_disk(health: HealthJson) -> bool:
+    """Return whether enough disk space is left; true if the disk cannot be seen."""
+    free, total = health["disk_free_bytes"], health["disk_total_bytes"]
+    return free is None or total is None or free >= DISK_NEEDED * total
 
-    @property
-    def is_folded(self) -> bool:
-        return self.rollups_behind_seconds < SLOW_FOLD_SECONDS
 
-    @property
-    def is_ok(self) -> bool:
-        are_working = self.worker_alive and self.chat_worker_alive and self.schedule_alive
-        are_short = _is_short(self.queue_length) and _is_short(self.chat_queue_length)
-        return are_working and are_short and self.is_folded and self.has_disk
-
-    def to_json(self) -> HealthJson:
-        return cast(HealthJson, {"ok": self.is_ok, **asdict(self)})
+def _is_folded(health: HealthJson) -> bool:
+    return health["rollups_behind_seconds"] < SLOW_FOLD_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +83,18 @@ class Sign:
     remedy: str = ""
 
 
-def read_health() -> Health:
-    """Read all figures; the cost of each is bounded."""
+def read_health() -> HealthJson:
+    """Read all figures of the installation; the cost of each is bounded, and backlogs are counted up to a
+    limit.
+    """
     now = timezone.now()
     seen: dict[int, datetime] = dict(WorkerBeat.objects.values_list("pk", "beaten_at"))
     embedding = embedding_status()
     behind, seconds = _rollups_behind(now)
+    [(database_bytes,)] = fetch_all("SELECT pg_database_size(current_database())")
     disk = _database_disk()
-    return Health(
+    health = HealthJson(
+        ok=False,
         worker_alive=_is_alive(seen.get(Duty.JOBS), now),
         worker_seen_at=seen.get(Duty.JOBS),
         queue_length=_queue_length(QUEUE),
@@ -129,10 +108,11 @@ def read_health() -> Health:
         embedding_backlog=embedding.backlog,
         rollups_behind=behind,
         rollups_behind_seconds=seconds,
-        database_bytes=_database_bytes(),
+        database_bytes=database_bytes,
         disk_free_bytes=disk and disk.free,
         disk_total_bytes=disk and disk.total,
     )
+    return {**health, "ok": is_ok(health)}
 
 
 class Disk(NamedTuple):
@@ -183,40 +163,33 @@ def _queue_length(name: str) -> int | None:
         return None
 
 
-def _database_bytes() -> int:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_database_size(current_database())")
-        row = cursor.fetchone()
-    return int(row[0]) if row else 0
-
-
-def health_signs(health: Health) -> list[Sign]:
+def health_signs(health: HealthJson) -> list[Sign]:
     """Return the figures as text."""
-    building = health.embedding_building
+    building = health["embedding_building"]
     return [
-        _worker_sign("Worker", health.worker_seen_at, is_alive=health.worker_alive),
-        _queue_sign("Jobs waiting", health.queue_length, QUEUE),
-        _worker_sign("Chat worker", health.chat_worker_seen_at, is_alive=health.chat_worker_alive),
-        _queue_sign("Chat jobs waiting", health.chat_queue_length, CHAT_QUEUE),
-        _worker_sign("Schedule", health.schedule_seen_at, is_alive=health.schedule_alive),
-        Sign("Waiting to be embedded", whole(health.embedding_backlog),
-             f"{health.embedding_model or 'no model yet'}{f', building {building}' if building else ''}",
+        _worker_sign("Worker", health["worker_seen_at"], is_alive=health["worker_alive"]),
+        _queue_sign("Jobs waiting", health["queue_length"], QUEUE),
+        _worker_sign("Chat worker", health["chat_worker_seen_at"], is_alive=health["chat_worker_alive"]),
+        _queue_sign("Chat jobs waiting", health["chat_queue_length"], CHAT_QUEUE),
+        _worker_sign("Schedule", health["schedule_seen_at"], is_alive=health["schedule_alive"]),
+        Sign("Waiting to be embedded", whole(health["embedding_backlog"]),
+             f"{health["embedding_model"] or 'no model yet'}{f', building {building}' if building else ''}",
              is_good=True),
-        Sign("Not in rollups yet", whole(health.rollups_behind),
-             f"assemblies; oldest from {whole(health.rollups_behind_seconds)} s ago"
-             if health.rollups_behind else "all assemblies counted",
-             health.is_folded, "Check the worker's log, then run manage.py rebuild_rollups"),
-        Sign("Database", filesizeformat(health.database_bytes), "including indexes", is_good=True),
+        Sign("Not in rollups yet", whole(health["rollups_behind"]),
+             f"assemblies; oldest from {whole(health["rollups_behind_seconds"])} s ago"
+             if health["rollups_behind"] else "all assemblies counted",
+             _is_folded(health), "Check the worker's log, then run manage.py rebuild_rollups"),
+        Sign("Database", filesizeformat(health["database_bytes"]), "including indexes", is_good=True),
         _disk_sign(health),
     ]  # fmt: skip
 
 
-def _disk_sign(health: Health) -> Sign:
-    if health.disk_free_bytes is None or health.disk_total_bytes is None:
+def _disk_sign(health: HealthJson) -> Sign:
+    if health["disk_free_bytes"] is None or health["disk_total_bytes"] is None:
         return Sign("Database disk", "unknown", "the database runs on a separate server", is_good=True)
     return Sign(
-        "Database disk free", filesizeformat(health.disk_free_bytes),
-        f"of {filesizeformat(health.disk_total_bytes)}", health.has_disk,
+        "Database disk free", filesizeformat(health["disk_free_bytes"]),
+        f"of {filesizeformat(health["disk_total_bytes"])}", has_disk(health),
         "Free some disk space. PostgreSQL stops when the disk is full",
     )  # fmt: skip
 

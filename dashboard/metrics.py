@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
@@ -29,7 +29,8 @@ from psycopg_pool import PoolTimeout
 from contextopt.people.keys import find_key, read_secret
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import Scope
-from dashboard.health import Health, read_health
+from contextopt.sql import fetch_all, fetch_rows
+from dashboard.health import HealthJson, read_health
 from dashboard.rollups.histograms import ASSEMBLY_MS, Floats
 from dashboard.rollups.measures import QUARTER, added_up, columns, measured
 from dashboard.rollups.queries import FRESH_ROWS
@@ -102,15 +103,12 @@ def _sum(totals: Totals, column: str, **labels: str) -> float:
 
 
 def _read_gateway_totals() -> Totals:
-    with connection.cursor() as cursor:
-        cursor.execute(_GATEWAY_TOTALS)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
     return {
         (mode, reason): (
             np.array([float(value) for value in sums]),
             ASSEMBLY_MS.read([bytes(added)])[0],
         )
-        for mode, reason, *sums, added in rows
+        for mode, reason, *sums, added in fetch_all(_GATEWAY_TOTALS)
     }
 
 
@@ -138,7 +136,7 @@ _NAMES = columns(_COUNTED)
 # Days are the shortest rollups that cover everything: a year of 20 spaces takes some 20 ms.
 _TOTALS = f"""
 SELECT kind, {added_up(tuple(name for name in _COUNTED if name != ASSEMBLY_MS.name))},
-       vector_send(sum({ASSEMBLY_MS.name}))
+       vector_send(sum({ASSEMBLY_MS.name})) AS {ASSEMBLY_MS.name}
   FROM (
     SELECT kind, {_NAMES} FROM dashboard_dayrollup
     UNION ALL
@@ -196,40 +194,33 @@ class InstallationCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from _health_metrics(read_health())
-        yield from _assembly_metrics(_read_totals())
+        yield from _assembly_metrics(fetch_rows(dict, _TOTALS, {"fresh_rows": FRESH_ROWS}))
         yield from gateway_metrics()
 
 
-def _health_metrics(health: Health) -> Iterator[Metric]:
-    up = GaugeMetricFamily("contextopt_up", "1 if nothing needs attention.", value=float(health.is_ok))
+def _health_metrics(health: HealthJson) -> Iterator[Metric]:
+    up = GaugeMetricFamily("contextopt_up", "1 if nothing needs attention.", value=float(health["ok"]))
     yield up
     alive = GaugeMetricFamily("contextopt_process_alive", "1 if the process reports.", labels=["process"])
-    alive.add_metric(["worker"], float(health.worker_alive))
-    alive.add_metric(["chat_worker"], float(health.chat_worker_alive))
-    alive.add_metric(["schedule"], float(health.schedule_alive))
+    alive.add_metric(["worker"], float(health["worker_alive"]))
+    alive.add_metric(["chat_worker"], float(health["chat_worker_alive"]))
+    alive.add_metric(["schedule"], float(health["schedule_alive"]))
     yield alive
     waiting = GaugeMetricFamily("contextopt_jobs_waiting", "Jobs in a queue.", labels=["queue"])
-    for name, length in (("jobs", health.queue_length), ("chat", health.chat_queue_length)):
+    for name, length in (("jobs", health["queue_length"]), ("chat", health["chat_queue_length"])):
         if length is not None:
             waiting.add_metric([name], length)
     yield waiting
     for name, text, value in (
-        ("embedding_backlog", "Texts that are not embedded yet.", health.embedding_backlog),
-        ("rollups_behind", "Assemblies that are in no rollup yet.", health.rollups_behind),
-        ("rollups_behind_seconds", "Age of the oldest of them.", health.rollups_behind_seconds),
-        ("database_bytes", "Size of the database.", health.database_bytes),
-        ("disk_free_bytes", "Free space on the database's disk.", health.disk_free_bytes),
-        ("disk_total_bytes", "Size of the database's disk.", health.disk_total_bytes),
+        ("embedding_backlog", "Texts that are not embedded yet.", health["embedding_backlog"]),
+        ("rollups_behind", "Assemblies that are in no rollup yet.", health["rollups_behind"]),
+        ("rollups_behind_seconds", "Age of the oldest of them.", health["rollups_behind_seconds"]),
+        ("database_bytes", "Size of the database.", health["database_bytes"]),
+        ("disk_free_bytes", "Free space on the database's disk.", health["disk_free_bytes"]),
+        ("disk_total_bytes", "Size of the database's disk.", health["disk_total_bytes"]),
     ):
         if value is not None:
             yield GaugeMetricFamily(f"contextopt_{name}", text, value=value)
-
-
-def _read_totals() -> list[dict[str, Any]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_TOTALS, {"fresh_rows": FRESH_ROWS})
-        names = ("kind", *_COUNTED)
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _assembly_metrics(totals: list[dict[str, Any]]) -> Iterator[Metric]:

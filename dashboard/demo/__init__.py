@@ -6,7 +6,6 @@ The texts were written for this product. The same moment and the same database g
 import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypedDict
 
 import structlog
 from django.db import transaction
@@ -45,13 +44,6 @@ MODELS = ("gpt-4o-mini", "gpt-4o-mini", "gpt-4o")
 HOURS = (7, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 13, 14, 14, 14, 15, 15, 16, 17, 19, 21)
 
 
-class DemoJson(TypedDict):
-    spaces: list[str]
-    records: int
-    assemblies: int
-    more: dict[str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
     """The contents of the demo, or its former contents when it was removed."""
@@ -59,18 +51,10 @@ class DemoSummary:
     spaces: tuple[str, ...]
     records: int
     assemblies: int
-    more: tuple[tuple[str, int], ...]
-
-    def to_json(self) -> DemoJson:
-        return {
-            "spaces": list(self.spaces),
-            "records": self.records,
-            "assemblies": self.assemblies,
-            "more": dict(self.more),
-        }
+    more: dict[str, int]
 
     def __str__(self) -> str:
-        counts = {"records": self.records, "assemblies": self.assemblies, **dict(self.more)}
+        counts = {"records": self.records, "assemblies": self.assemblies, **self.more}
         listed = ", ".join(f"{name}: {count:,}" for name, count in counts.items())
         return f"{', '.join(self.spaces)}. {listed.capitalize()}."
 
@@ -122,7 +106,7 @@ def summarise_demo(team: Team) -> DemoSummary:
         spaces=tuple(space.slug for space in spaces),
         records=Record.objects.filter(space__in=spaces).count(),
         assemblies=Assembly.objects.of(team).filter(is_demo=True).count(),
-        more=tuple(item for chapter in CHAPTERS for item in chapter.count(team).items()),
+        more={name: count for chapter in CHAPTERS for name, count in chapter.count(team).items()},
     )
 
 

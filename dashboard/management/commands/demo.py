@@ -1,5 +1,7 @@
 """`manage.py demo load|remove`"""
 
+from dataclasses import asdict
+
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
@@ -20,7 +22,6 @@ class Command(ReportingCommand):
             done, verb = load_demo(team, now=timezone.now(), actor=ACTOR), "loaded"
         else:
             done, verb = remove_demo(team, actor=ACTOR), "removed"
-        self.print_answer(
-            options, done.to_json(), f"{verb.capitalize()} {done}" if done.spaces else f"Nothing was {verb}."
-        )
+        text = f"{verb.capitalize()} {done}" if done.spaces else f"Nothing was {verb}."
+        self.print_answer(options, asdict(done), text)
         return DONE

@@ -57,11 +57,11 @@ def test_nothing_waits_to_be_sent(demo: Team) -> None:
 
 def test_removal_leaves_what_is_not_the_demos(demo: Team) -> None:
     own = create_memory(team=demo, data=MemoryIn(content="Ours", repository="demo-invoicing"), actor="user:a")
-    assert dict(summarise_demo(demo).more)["memories"] == 8
+    assert summarise_demo(demo).more["memories"] == 8
     remove_demo(demo)
     assert list(Memory.objects.filter(team=demo)) == [own]
     assert not Vote.objects.filter(team=demo).exists()
-    assert not any(count for _, count in summarise_demo(demo).more)
+    assert not any(summarise_demo(demo).more.values())
 
 
 def test_a_completed_task_has_a_timeline_over_an_hour(demo: Team) -> None:

@@ -63,7 +63,7 @@ def test_removal_leaves_repositories_and_documents_of_others(team: Team) -> None
     theirs = StandingDocumentIn(repository="demo-invoicing", title="Ours", content="Stays.")
     attach_document(team=team, data=theirs, actor="user:a")
     load(team)
-    assert dict(summarise_demo(team).more)["repositories"] == 1
+    assert summarise_demo(team).more["repositories"] == 1
     remove_demo(team)
     assert [each.title for each in StandingDocument.objects.filter(team=team)] == ["Ours"]
     assert not Repository.objects.filter(team=team).exists()
