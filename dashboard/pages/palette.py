@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from django.db import connection
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -12,6 +11,7 @@ from django.urls import reverse
 from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Role, Team
 from contextopt.spaces.models import Space
+from contextopt.sql import fetch_all
 from dashboard.kit.filters import read_text
 from dashboard.kit.frame import NAVIGATION
 from dashboard.kit.permissions import TeamRequest, page_for
@@ -114,10 +114,6 @@ SELECT s.slug, s.name, r.id, r.title
 
 
 def _records(team: Team, typed: str) -> Iterator[Entry]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _RECORDS,
-            {"team": team.pk, "typed": typed, "spaces": SPACES_READ, "read": RECORDS_READ, "shown": SHOWN},
-        )
-        for slug, name, pk, title in cursor:
-            yield Entry("Record", title, reverse("dashboard:record", args=[slug, pk]), name)
+    values = {"team": team.pk, "typed": typed, "spaces": SPACES_READ, "read": RECORDS_READ, "shown": SHOWN}
+    for slug, name, pk, title in fetch_all(_RECORDS, values):
+        yield Entry("Record", title, reverse("dashboard:record", args=[slug, pk]), name)

@@ -15,7 +15,7 @@ from contextopt.assemblies.models import SPLIT
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.verify import Difference
 from contextopt.engine.placement.choice import Split
-from contextopt.sql import fetch_rows
+from contextopt.sql import fetch_all, fetch_rows
 from dashboard.kit.periods import custom_period
 from dashboard.rollups.fold import summed
 from dashboard.rollups.measures import (
@@ -204,19 +204,13 @@ def verify_costs(team_id: int) -> CostCheck:
     period = custom_period(first.astimezone(here).date(), now.astimezone(here).date(), now, here)
     values = {"team": team_id, "zone": zone, **read_prices(FigureFilter(team_id, period)).parameters()}
     shown = {(row.day, row.model): row.dollars for row in fetch_rows(_Shown, _SHOWN, values)}
-    stale = _stale_days(values)
+    stale = {day for (day,) in fetch_all(_STALE, values)}
     check, book = CostCheck(), PriceBook()
     for row in fetch_rows(_Logged, _LOGGED, values):
         if row.day not in stale:
             check.checked += 1
             check.differences += _compare(row, row.dollars(book), shown.get((row.day, row.model)))
     return check
-
-
-def _stale_days(values: dict[str, Any]) -> set[date]:
-    with connection.cursor() as cursor:
-        cursor.execute(_STALE, values)
-        return {day for (day,) in cursor.fetchall()}
 
 
 def _compare(row: _Logged, cost: float | None, shown: float | None) -> Iterator[tuple[str, Difference]]:

@@ -88,7 +88,11 @@ def _list_context(request: TeamRequest, form: AssembliesForm) -> dict[str, Any]:
         "page": page,
         "rows": _list_rows(page.rows),
         "has_prefixes": any(row.prompt_tokens is not None for row in page.rows),
-        "sorts": {sort.slug: _sort_link(form, sort.slug) for sort in SORTS},
+        # The active sort links back to the newest first.
+        "sorts": {
+            slug: form.query(sort=None if form.order == slug else slug, words=None, live=None)
+            for slug in (sort.slug for sort in SORTS)
+        },
         "chips": form.chips(),
         "query_without_chips": form.query_without_chips(),
         "query": form.query(),
@@ -97,11 +101,6 @@ def _list_context(request: TeamRequest, form: AssembliesForm) -> dict[str, Any]:
         "tail": follow(page, request.GET) if form.is_live and page.is_first else None,
         "views": saved_views(request, ViewPage.ASSEMBLIES),
     }
-
-
-def _sort_link(form: AssembliesForm, sort: str) -> str:
-    """Return the query that sorts the list like this, or newest first again if it is sorted so."""
-    return form.query(sort=None if form.order == sort else sort, words=None, live=None)
 
 
 @page_for(Role.VIEWER, "GET")
@@ -129,19 +128,15 @@ def _list_rows(rows: Sequence[Assembly]) -> list[ListRow]:
     """Return the rows with their questions, votes and sources. Payloads are read for the questions alone."""
     ids = [row.pk for row in rows]
     questions = dict(AssemblyPayload.objects.filter(pk__in=ids).values_list("pk", QUESTION))
-    votes, passed = count_votes(ids), _passed_gateway(ids)
+    votes = count_votes(ids)
+    # A context's first prompt is read last.
+    prompts = GatewayRequest.objects.filter(assembly__in=ids).order_by("-pk")
+    passed = dict(prompts.values_list("assembly_id", "cached_tokens"))
     reported = passed | _answered_in_chat([row.pk for row in rows if row.prompt_tokens is not None])
     return [
         ListRow(row, questions.get(row.pk) or "", votes.get(row.pk), reported.get(row.pk), row.pk in passed)
         for row in rows
     ]
-
-
-def _passed_gateway(ids: Sequence[int]) -> dict[int, int | None]:
-    """Return the assemblies of the gateway's prompts, with the cached tokens that the provider reported."""
-    requests = GatewayRequest.objects.filter(assembly__in=ids)
-    # A context's first prompt is read last.
-    return dict(requests.order_by("-pk").values_list("assembly_id", "cached_tokens"))
 
 
 def _answered_in_chat(ids: Sequence[int]) -> dict[int, int | None]:

@@ -49,7 +49,13 @@ def section_rows(sections: Sequence[Mapping[str, Any]], total: int) -> list[Sect
 
 
 def _row(section: Mapping[str, Any], total: int) -> SectionRow:
-    items = tuple(map(_item, section["items"]))
+    items = tuple(
+        ItemRow(
+            item["id"], item["kept"], SHOWN_AS.get(item["reason"], reason_words(item["reason"])),
+            whole(item["tokens"]),
+        )
+        for item in section["items"]
+    )  # fmt: skip
     counts = section["counts"]
     return SectionRow(
         label=LABELS.get(section["name"], section["name"]),
@@ -66,11 +72,6 @@ def _row(section: Mapping[str, Any], total: int) -> SectionRow:
 def _counted(counts: Mapping[str, int]) -> Iterator[str]:
     for reason, count in counts.items():
         yield reason_words(reason) if len(counts) == 1 else f"{whole(count)} {reason_words(reason)}"
-
-
-def _item(item: Mapping[str, Any]) -> ItemRow:
-    note = SHOWN_AS.get(item["reason"], reason_words(item["reason"]))
-    return ItemRow(item["id"], item["kept"], note, whole(item["tokens"]))
 
 
 WORDS_SHOWN = 8

@@ -58,8 +58,10 @@ class WhatIfForm(InputForm[SettingsIn]):
             field.help_text = ""
             if not field.required:
                 field.widget.attrs["placeholder"] = SETTINGS[name].blank
-            if isinstance(field, forms.ChoiceField):
-                _add_present(field, initial[name])
+            present = initial[name]
+            # A request may have given a value that a space may not have.
+            if isinstance(field, forms.ChoiceField) and not field.valid_value(present):
+                field.choices = [(present, str(present)), *field.widget.choices]
 
     def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         return read_settings({name: cleaned[name] for name in self.changed_data})
@@ -106,12 +108,6 @@ class ChangedSetting:
     before: str
     after: str
     without: str
-
-
-def _add_present(field: forms.ChoiceField, present: Any) -> None:
-    """Add the present value to the choices: a request may have given one that a space may not have."""
-    if not field.valid_value(present):
-        field.choices = [(present, str(present)), *field.widget.choices]
 
 
 TEMPLATE = "dashboard/what_if.html"

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db import connection
-
 from contextopt.engine.wording import plural
-from contextopt.sql import fetch_rows
+from contextopt.sql import fetch_all, fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, in_points, points, unit
 from dashboard.kit.formats import money, percent, whole
 from dashboard.kit.periods import custom_period
@@ -265,9 +263,6 @@ def _read_sums(
     period = custom_period(since.date(), today.date(), now, wanted.period.zone)
     asked = wanted.over(period)
     prices = read_prices(asked).parameters()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _MONTH.format(rows=rollup_rows(asked)),
-            {**rollup_parameters(asked), **prices, "month": month, "week": week, "today": today},
-        )
-        return _Known(*cursor.fetchone())
+    values = {**rollup_parameters(asked), **prices, "month": month, "week": week, "today": today}
+    [found] = fetch_all(_MONTH.format(rows=rollup_rows(asked)), values)
+    return _Known(*found)

@@ -247,6 +247,8 @@ def _half_empty(contexts: _Contexts) -> Observation | None:
     if not contexts.is_half_empty:
         return None
     figures, advice, causes = contexts.figures, list[Advice](), list[str]()
+    included = figures.records_included
+    records = "an unknown number of records" if included is None else f"{included:.1f} records"
     if contexts.is_truncated and contexts.has_limit:
         causes.append("a record limit that is reached long before the budget")
         if not contexts.costly:
@@ -260,17 +262,12 @@ def _half_empty(contexts: _Contexts) -> Observation | None:
     return Observation(
         "half-empty",
         f"Only {percent(figures.utilisation)} of the context budget is used",
-        f"This is the mean of {plural(figures.contexts, 'context')}, with {_records(figures)} on average.",
+        f"This is the mean of {plural(figures.contexts, 'context')}, with {records} on average.",
         (*causes, "a budget larger than the contexts need"),
         _advised(advice, otherwise="No change is needed if answers are good."),
         {"kind": "space"},
         tuple(advice),
     )
-
-
-def _records(figures: Figures) -> str:
-    included = figures.records_included
-    return "an unknown number of records" if included is None else f"{included:.1f} records"
 
 
 def _truncated(contexts: _Contexts) -> Observation | None:

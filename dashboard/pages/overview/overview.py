@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from django import forms
-from django.db import connection
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -20,9 +19,10 @@ from contextopt.inputs import INT_MAX
 from contextopt.limits import MODEL_MAX
 from contextopt.people.models import Role
 from contextopt.spaces.models import Space
+from contextopt.sql import fetch_all
 from dashboard.kit.charts.panels import Cells, ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.plots import Mark
-from dashboard.kit.charts.tiles import NO_VOTES, Proportion
+from dashboard.kit.charts.tiles import NO_VOTES
 from dashboard.kit.filters import STAGE_NAMES, STAGES, PeriodForm, SpaceFilterForm, ViewPage
 from dashboard.kit.periods import Bucket
 from dashboard.kit.permissions import TeamRequest, page_for
@@ -33,8 +33,6 @@ from dashboard.pages.overview.diagnosis import observe, point_out, read_space_fa
 from dashboard.pages.overview.figures import Series, read_earlier, read_series
 from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
 from dashboard.pages.overview.quality import (
-    Feedback,
-    PeriodChange,
     read_changes,
     read_feedback,
     read_quality,
@@ -85,9 +83,8 @@ def read_choices(team_id: int, space_id: int | None, now: datetime) -> Choices:
     """Return the values that the filters offer, in one query, leaving out assemblies not summarised yet."""
     since = now - timedelta(days=CHOICES_DAYS)
     values = {"team": team_id, "space": space_id, "since": since, "limit": CHOICES_SHOWN}
-    with connection.cursor() as cursor:
-        cursor.execute(_CHOICES, values)
-        return Choices(*map(tuple, cursor.fetchone()))
+    [found] = fetch_all(_CHOICES, values)
+    return Choices(*map(tuple, found))
 
 
 APART = "apart"
@@ -255,8 +252,16 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     series = read_series(wanted, prices)
     before = read_earlier(wanted, prices)
     votes, rows = read_feedback(wanted), _rows(form, series)
+    by_stage = votes.stages if votes else {}
     changes = read_changes(request.team, wanted, form.spaces)
-    data = _data(form, series, before, votes, changes)
+    data = ChartData(
+        series,
+        before,
+        form.rows_url(),
+        {kind: form.rows_url(kind=kind) for kind in series.kinds},
+        votes.points if votes else {},
+        [Mark(change.at, change.mark) for change in changes],
+    )
     compared = Compared(
         series,
         before,
@@ -279,7 +284,9 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "changes": changes,
         "observations": point_out(observe(series, read_space_facts(wanted)), rows),
         "kinds": kind_rows(series, rows) if len(series.totals) > 1 else [],
-        "stages": [(row, STAGE_NAMES.get(row.stage, ""), _votes(votes, row.stage)) for row in series.stages],
+        "stages": [
+            (row, STAGE_NAMES.get(row.stage, ""), by_stage.get(row.stage, NO_VOTES)) for row in series.stages
+        ],
         "has_votes": votes is not None,
         "has_prices": series.total.priced > 0,
         "is_behind": is_behind(),
@@ -289,18 +296,6 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
 def _cost(wanted: FigureFilter, series: Series, before: Series, rows: Rows) -> CostCard:
     reported = read_reported(wanted) if series.total.prompts else Reported()
     return build_cost(series.total, before.total, reported, rows({"kind": str(Kind.SPACE)}))
-
-
-def _data(
-    form: OverviewForm,
-    series: Series,
-    before: Series,
-    votes: Feedback | None,
-    changes: list[PeriodChange],
-) -> ChartData:
-    kinds = {kind: form.rows_url(kind=kind) for kind in series.kinds}
-    marks = [Mark(change.at, change.mark) for change in changes]
-    return ChartData(series, before, form.rows_url(), kinds, votes.points if votes else {}, marks)
 
 
 def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
@@ -314,10 +309,6 @@ def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
         reverse("dashboard:tasks"),
         f"{sets}?{urlencode({'space': asked['space']})}" if "space" in asked else sets,
     )
-
-
-def _votes(feedback: Feedback | None, stage: int) -> Proportion:
-    return feedback.stages.get(stage, NO_VOTES) if feedback else NO_VOTES
 
 
 def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import Q
 from django.urls import reverse
 from django.utils.text import Truncator
@@ -129,22 +128,19 @@ _FIRST_HOUR = """
 def _new_models(wanted: FigureFilter) -> list[PeriodChange]:
     period = wanted.period
     day = period.start.astimezone(period.zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _MODELS.format(first=_FIRST_HOUR if period.step == "hour" else _FIRST_DAY),
-            {
-                "team": wanted.team_id,
-                "start": period.start,
-                "day": day,
-                "known": day - KNOWN_FOR,
-                "until": period.until,
-                "limit": CHANGES_SHOWN,
-            },
-        )
-        return [
-            PeriodChange(first, Truncator(model).chars(MARK_CHARS), f"First prompts for {model}")
-            for model, first in cursor
-        ]
+    values = {
+        "team": wanted.team_id,
+        "start": period.start,
+        "day": day,
+        "known": day - KNOWN_FOR,
+        "until": period.until,
+        "limit": CHANGES_SHOWN,
+    }
+    statement = _MODELS.format(first=_FIRST_HOUR if period.step == "hour" else _FIRST_DAY)
+    return [
+        PeriodChange(first, Truncator(model).chars(MARK_CHARS), f"First prompts for {model}")
+        for model, first in fetch_all(statement, values)
+    ]
 
 
 # The verdicts that blame the context.
@@ -198,18 +194,15 @@ def read_quality(wanted: FigureFilter) -> tuple[Quality, Quality]:
     """Return the quality of the period and of the one before, in one query."""
     before = wanted.before().period
     narrowed = (wanted.space_id, wanted.stage, wanted.phase, wanted.config_version, wanted.model)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _QUALITY.format(narrowed=wanted.where("a.", **_OF_ITEMS)),
-            {
-                **rollup_parameters(wanted),
-                "before": before.start,
-                "before_until": before.until,
-                "faults": [str(verdict) for verdict in FAULTS],
-                "is_whole": not any(value is not None for value in narrowed),
-            },
-        )
-        found = {row[0]: _read(row) for row in cursor.fetchall()}
+    values = {
+        **rollup_parameters(wanted),
+        "before": before.start,
+        "before_until": before.until,
+        "faults": [str(verdict) for verdict in FAULTS],
+        "is_whole": not any(value is not None for value in narrowed),
+    }
+    rows = fetch_all(_QUALITY.format(narrowed=wanted.where("a.", **_OF_ITEMS)), values)
+    found = {row[0]: _read(row) for row in rows}
     return found.get(True, Quality()), found.get(False, Quality())
 
 

@@ -115,7 +115,8 @@ def _saved_tile(
     kind = mine.pop() if len(mine) == 1 else AGENTS
     return Tile(
         slug, label, value, magnitude,
-        describe_growth(*_saved(saving, before), "higher"),
+        describe_growth(saving.tokens_saved, before.tokens_saved, "higher")
+        if saving.tokens_before else Change(),
         _compared(saving, found.now.kinds.keys() & kinds),
         "target 20–30 %" if kinds == {Kind.SPACE} else "",
         places.rows({"kind": kind, "sort": "saved"}), more=_priced(saving),
@@ -282,8 +283,3 @@ def _priced(saving: Saving) -> str:
     much = f"about {money(abs(saving.dollars))}"
     worth = f"worth {much} after" if saving.dollars >= 0 else f"cost {much} more after"
     return f"{worth} the cache" + (f", {listed} at list price" if differs else "") + part
-
-
-def _saved(now: Saving, before: Saving) -> tuple[int, int]:
-    """Return the savings to compare; zeros if nothing was assembled in this period."""
-    return (now.tokens_saved, before.tokens_saved) if now.tokens_before else (0, 0)
