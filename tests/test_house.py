@@ -276,7 +276,7 @@ WAYS = {
     question_in_a_conversation: (42, 251),
     record: (18, 62),
     vote: (18, 61),
-    overview: (35, 217),
+    overview: (26, 210),
 }
 GATEWAY_INSERT = (53, 368)
 
