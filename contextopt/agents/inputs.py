@@ -17,7 +17,7 @@ from pydantic import (
 
 from contextopt.agents import models as limits
 from contextopt.agents.models import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX, PHASE_BUDGET_MAX, PHASE_MAX
-from contextopt.engine.agents.contexts import FIELDS, MAX_NESTING, AgentContext
+from contextopt.engine.agents.contexts import FIELDS, MAX_NESTING, AgentContext, ContextFile
 from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS
 from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
 from contextopt.engine.agents.plans import read_plan
@@ -182,8 +182,11 @@ class AgentContextIn(Input):
         Raises:
             InvalidInput: a path occurs twice, or the context is too large to count.
         """
+        given = {name: value for name, value in self if value is not None}
+        lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        files = tuple(ContextFile(file.path, file.content) for file in self.files or ())
         with naming(place):
-            context = AgentContext.from_json(self.model_dump(exclude_none=True))
+            context = AgentContext(**{**given, **lists, "files": files})
         if (size := len(unmark(context.render()))) > CONTEXT_CHARS_MAX:
             raise InvalidInput.of(
                 place or "body", f"must have at most {CONTEXT_CHARS_MAX:,} characters, not {size:,}"
@@ -215,8 +218,8 @@ class DiagnosisIn(Input):
     suggested_action: Annotated[Text, Field(max_length=DIAGNOSIS_CHARS)] | None = None
 
     def to_value(self) -> Diagnosis:
-        with naming():
-            return Diagnosis.from_json(self.model_dump())
+        with naming("diagnosis"):
+            return Diagnosis(**self.model_dump(exclude_none=True))
 
 
 class TaskIn(Input):

@@ -69,7 +69,7 @@ class Asked:
             return self.planned.retry.plan.task
         if self.latest is None or self.latest.action == "replan":
             return self.task.description
-        diagnosis = Diagnosis.from_json(self.latest.diagnosis)
+        diagnosis = Diagnosis(**self.latest.diagnosis)
         return retry_task(FailedAttempt(self.task.description, "", "", diagnosis, self.latest.number))
 
 

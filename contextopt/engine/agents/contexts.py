@@ -1,4 +1,4 @@
-"""An agent's full context as one value: read strictly from JSON, rendered and measured.
+"""An agent's full context as one value: checked, rendered and measured.
 
 Memories, docs and tools are texts or JSON objects. An object is rendered as one line of JSON. Its contents
 are its "content" if that is a text, and the whole object otherwise. Every list is ordered by relevance, the
@@ -122,24 +122,6 @@ class AgentContext:
         lists = {name: list(values[name]) for name in ("tree_paths", *_ITEM_FIELDS)}
         return values | lists | {"files": files}
 
-    @classmethod
-    def from_json(cls, values: object) -> Self:
-        """Read the output of `to_json`. A field that is absent or null is empty.
-
-        Raises:
-            InvalidValue: names the place, for example `files[3].content`.
-        """
-        if not isinstance(values, Mapping):
-            raise InvalidValue("context", "must be an object")
-        _refuse_unknown(values, {each.name for each in fields(cls)}, "", "a context")
-        read: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-        for name in ("tree_paths", *_ITEM_FIELDS):
-            if name in read:
-                read[name] = tuple(_list(name, read[name]))
-        if "files" in read:
-            read["files"] = _read_files(read["files"])
-        return cls(**read)
-
 
 def render_item(item: Item) -> str:
     """Return the item as it is sent, with each line marked as foreign text."""
@@ -217,37 +199,3 @@ def _children(value: object) -> Iterable[object]:
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, list | tuple) else ()
-
-
-def _list(name: str, value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise InvalidValue(name, "must be a list")
-    return list(value)
-
-
-def _read_files(value: object) -> tuple[ContextFile, ...]:
-    """Read a list of {path, content}, or an object of contents by path."""
-    if isinstance(value, Mapping):
-        value = [{"path": path, "content": content} for path, content in value.items()]
-    return tuple(
-        _read_file(f"files[{position}]", item) for position, item in enumerate(_list("files", value))
-    )
-
-
-def _read_file(name: str, value: object) -> ContextFile:
-    if not isinstance(value, Mapping):
-        raise InvalidValue(name, "must be an object with path and content")
-    _refuse_unknown(value, {"path", "content"}, f"{name}.", "a file")
-    for key in ("path", "content"):
-        if key not in value:
-            raise InvalidValue(f"{name}.{key}", "is missing")
-    try:
-        return ContextFile(value["path"], value["content"])
-    except InvalidValue as error:
-        raise InvalidValue(f"{name}.{error.field}", error.message) from None
-
-
-def _refuse_unknown(values: Mapping[Any, Any], known: set[str], prefix: str, owner: str) -> None:
-    for key in values:
-        if key not in known:
-            raise InvalidValue(f"{prefix}{str(key)[:80]}", f"is not a field of {owner}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from contextopt.engine.agents.contexts import FIELDS, AgentContext
 from contextopt.engine.agents.trims import Trimmed, trim
@@ -38,22 +38,6 @@ class PhaseProfile:
 
     def to_json(self) -> dict[str, Any]:
         return {"phase": self.phase, "budget_tokens": self.budget_tokens, "fields": list(self.fields)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read the output of `to_json`.
-
-        Raises:
-            InvalidValue: names the field that is missing, unknown or wrong.
-        """
-        names = ("phase", "budget_tokens", "fields")
-        for name in (*names, *values):
-            if name not in values:
-                raise InvalidValue(name, "is missing")
-            if name not in names:
-                raise InvalidValue(str(name)[:80], "is not a field of a phase profile")
-        kept = values["fields"]
-        return cls(values["phase"], values["budget_tokens"], tuple(kept) if isinstance(kept, list) else kept)
 
 
 DEFAULT_PROFILES: Mapping[str, PhaseProfile] = MappingProxyType(

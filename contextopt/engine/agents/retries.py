@@ -87,25 +87,6 @@ class Diagnosis:
     def to_json(self) -> dict[str, str]:
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, values: object) -> Self:
-        """Read the output of `to_json`.
-
-        Raises:
-            InvalidValue: names the place, for example `diagnosis.reason`.
-        """
-        if not isinstance(values, Mapping):
-            raise InvalidValue("diagnosis", "must be an object")
-        for name in values:
-            if name not in ("root_cause", "reason", "suggested_action"):
-                raise InvalidValue(f"diagnosis.{str(name)[:80]}", "is not a field of a diagnosis")
-        if "root_cause" not in values:
-            raise InvalidValue("diagnosis.root_cause", "is missing")
-        try:
-            return cls(**{name: value for name, value in values.items() if value is not None})
-        except InvalidValue as error:
-            raise InvalidValue(f"diagnosis.{error.field}", error.message) from None
-
 
 @dataclass(frozen=True, slots=True)
 class RetryContext:
@@ -151,8 +132,7 @@ class RetryContext:
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """Read the output of `to_json`."""
         files = tuple(ChangedFile(**file) for file in stored["changed_files"])
-        diagnosis = Diagnosis.from_json(stored["diagnosis"])
-        return cls(**{**stored, "changed_files": files, "diagnosis": diagnosis})
+        return cls(**{**stored, "changed_files": files, "diagnosis": Diagnosis(**stored["diagnosis"])})
 
 
 @dataclass(frozen=True, slots=True)
