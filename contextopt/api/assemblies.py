@@ -18,15 +18,7 @@ from contextopt.api.protocol.authentication import (
     in_reach,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import (
-    PageQuery,
-    add_fields,
-    created,
-    list_page,
-    match_given,
-    pick,
-    reply,
-)
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, reply
 from contextopt.api.protocol.problems import FieldError, errors_of
 from contextopt.assemblies import savings
 from contextopt.assemblies.assemble import assemble_space
@@ -35,10 +27,18 @@ from contextopt.assemblies.inputs import AssemblyIn, PromptIn
 from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY, UNDELIVERED, Assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.validation import EngineError
-from contextopt.engine.values import WarningJson, warnings_json
+from contextopt.engine.values import (
+    Certificate,
+    ContextStats,
+    LedgerEntry,
+    TokenAllocation,
+    WarningJson,
+    warnings_json,
+)
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Id, Moment, Slug, Text
 from contextopt.paging import by_moment
+from contextopt.responsetypes import add_fields, fields_of, pick
 from contextopt.sql import find_one
 
 
@@ -58,42 +58,20 @@ class BaselineOut(TypedDict):
     saved: int | None
 
 
+@fields_of(TokenAllocation)
 class AllocationOut(TypedDict):
     """The division of the total, in tokens."""
 
-    total: int
-    system: int
-    history: int
-    context: int
-    response: int
 
-
+@fields_of(ContextStats, without=("dropped_by_reason",))
 class StatsOut(TypedDict):
     """Figures of one assembly. `tokens_saved` is null if the saving does not count."""
 
-    records_filtered: int
-    records_included: int
-    records_dropped: int
-    tokens_used: int
-    tokens_available: int
-    utilisation: float | None
-    compression_ratio: float | None
-    truncated: bool
-    outside_window: int
-    deleted: int
-    stage3_tokens: int | None
-    tokens_saved: int | None
-    assembly_ms: float | None
 
-
+@fields_of(Certificate)
 class CertificateOut(TypedDict):
     """Tokens counted on the exact text, its SHA-256, and the tokens of earlier blocks that stay in sight."""
 
-    tokens: int
-    encoding: str
-    tokenizer_version: str
-    sha256: str
-    carried_tokens: int
     total_tokens: int
 
 
@@ -108,14 +86,9 @@ class PlacementOut(TypedDict):
     rewritten: bool
 
 
+@fields_of(LedgerEntry, without=("kept", "reason", "duplicate_of"))
 class IncludedOut(TypedDict):
-    id: int
-    source: str
-    external_id: str
-    score: float
-    parts: dict[str, float]
-    tokens: int
-    pinned: bool
+    pass
 
 
 class DroppedOut(IncludedOut):
@@ -250,13 +223,13 @@ def assembly_json(assembly: Assembly) -> dict[str, Any]:
     return {
         **assembly_row(assembly),
         "text": payload.text,
-        "allocation": AllocationOut(
-            total=assembly.total_tokens,
-            system=assembly.system_tokens,
-            history=assembly.history_tokens,
-            context=assembly.tokens_available,
-            response=assembly.response_tokens,
-        ),
+        "allocation": {
+            "total": assembly.total_tokens,
+            "system": assembly.system_tokens,
+            "history": assembly.history_tokens,
+            "context": assembly.tokens_available,
+            "response": assembly.response_tokens,
+        },
         "ledger": {
             "entries": payload.entries,
             **{name: value for name, value in payload.ledger.items() if name != "candidates"},

@@ -13,6 +13,7 @@ from contextopt.engine.settings import SETTINGS
 from contextopt.engine.validation import ALL
 from contextopt.inputs import Ordinal, Slug
 from contextopt.paging import by_number
+from contextopt.responsetypes import pick
 from contextopt.spaces.configs import ContextConfig, activate_config, find_config, publish_config
 from contextopt.spaces.inputs import ConfigIn, output_type_of, with_fields
 

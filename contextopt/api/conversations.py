@@ -8,12 +8,13 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor, in_reach, within_spaces
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
 from contextopt.chat import outbox, promptbuilder
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import Conversation, Message
 from contextopt.inputs import Id, Slug
 from contextopt.paging import by_moment, by_number
+from contextopt.responsetypes import show
 
 router = Router(tags=["Conversations"])
 BY_TIME = by_moment("conversation", "active_at")

@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.agents.handoffs import findings
-from contextopt.agents.handoffs.bundles import build_bundle
+from contextopt.agents.handoffs.bundles import Reference, build_bundle
 from contextopt.agents.handoffs.inputs import (
     AdvanceIn,
     BundleIn,
@@ -35,6 +35,7 @@ from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.values import WarningJson
 from contextopt.inputs import Id
 from contextopt.paging import by_lowest
+from contextopt.responsetypes import fields_of
 
 router = Router(tags=["Tasks"])
 BY_ID = by_lowest("compression", "id")
@@ -116,14 +117,9 @@ class StatusOut(TaskFacts):
     warnings: list[WarningJson]
 
 
+@fields_of(Reference)
 class ReferenceOut(TypedDict):
     """A finding that is not included in full: the reason, its tokens, and its address."""
-
-    id: str
-    category: str
-    reason: str
-    tokens: int
-    url: str
 
 
 class BundleOut(TypedDict):

@@ -19,11 +19,12 @@ from contextopt.agents.phases import (
 )
 from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.values import WarningJson
 from contextopt.inputs import Ordinal
 from contextopt.paging import by_number
+from contextopt.responsetypes import show
 
 router = Router(tags=["Phases"])
 BY_VERSION = by_number("profile", "version")

@@ -17,13 +17,15 @@ from contextopt.agents.standingdocuments import (
     find_document,
 )
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.engine.code.filescores import RankedFile
 from contextopt.inputs import Id, Text
 from contextopt.paging import by_lowest, by_text
 from contextopt.repositories.indexing import IndexReport, create_posted, delete_repository, update_posted
 from contextopt.repositories.inputs import RelevantIn, RepositoryFilesIn, RepositoryIn
 from contextopt.repositories.models import Repository
 from contextopt.repositories.relevantfiles import rank_repository
+from contextopt.responsetypes import fields_of, show
 from contextopt.sql import find_one
 
 router = Router(tags=["Repositories"])
@@ -72,12 +74,9 @@ class IndexOut(RepositoryOut):
     circles: list[list[str]]
 
 
+@fields_of(RankedFile)
 class RankedOut(TypedDict):
     """A file with its score and the signals behind it."""
-
-    path: str
-    score: float
-    parts: dict[str, float]
 
 
 class ShownOut(TypedDict):

@@ -16,9 +16,10 @@ from contextopt.api.protocol.authentication import (
     in_reach,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.inputs import Slug
 from contextopt.paging import by_text
+from contextopt.responsetypes import show
 from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 from contextopt.spaces.models import Space

@@ -16,12 +16,14 @@ from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTER
 from contextopt.agents.retrysettings import resolve_limits
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.engine.agents.retries import Diagnosis, RetryContext
 from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.values import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Ordinal, Text
 from contextopt.paging import by_moment, by_number
+from contextopt.responsetypes import fields_of, show
 
 router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")
@@ -132,20 +134,15 @@ class ChangedFileOut(TypedDict):
     renamed_from: NotRequired[str]
 
 
+@fields_of(Diagnosis)
 class DiagnosisOut(TypedDict):
-    root_cause: str
-    reason: str
-    suggested_action: str
+    pass
 
 
+@fields_of(RetryContext)
 class RetryContextOut(TypedDict):
-    task_summary: str
-    plan_summary: str
-    latest_error: str
     changed_files: list[ChangedFileOut]
     diagnosis: DiagnosisOut
-    attempt_number: int
-    estimated_tokens: int
 
 
 class AttemptRow(TypedDict):

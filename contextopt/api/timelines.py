@@ -7,29 +7,26 @@ from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.agents.tasks import find_task
-from contextopt.agents.timeline.account import add_up, read_phase_accounts
+from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
 from contextopt.agents.timeline.events import EventKind
 from contextopt.agents.timeline.eventsources import read_events
 from contextopt.api.protocol.authentication import READ, ApiRequest
 from contextopt.api.protocol.outputs import PageQuery, reply
 from contextopt.api.tasks import PhaseWord
 from contextopt.inputs import Id
+from contextopt.responsetypes import fields_of
 
 router = Router(tags=["Tasks"])
 
 EventWord = Literal["hint", "context", "finding", "decision", "handoff", "attempt", "retry", "completion"]
 
 
+@fields_of(Account)
 class AccountOut(TypedDict):
     """Tokens of all that a task was sent. Only the `compared` assemblies count towards the saving: instead
     of `compared_tokens`, they would have had `full_tokens`.
     """
 
-    assemblies: int
-    sent_tokens: int
-    compared: int
-    compared_tokens: int
-    full_tokens: int
     saved_tokens: int | None
     saved_percent: float | None
 

@@ -15,9 +15,10 @@ from contextopt.api.protocol.authentication import (
     is_reached,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply, show
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.inputs import Id, Slug
 from contextopt.paging import by_moment
+from contextopt.responsetypes import show
 from memory.backtests.backtests import BY_CHANGE, cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.figures import (
     FIGURES,

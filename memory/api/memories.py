@@ -10,9 +10,10 @@ from pydantic import Field
 
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply, show
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
 from contextopt.inputs import Id, Slug, Text
 from contextopt.paging import by_moment
+from contextopt.responsetypes import show
 from memory.memories import models as limits
 from memory.memories.inputs import MemoryIn, MemoryPatch, TrustLevelName
 from memory.memories.memories import (

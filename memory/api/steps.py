@@ -11,6 +11,7 @@ from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.tasks import ActionName
 from contextopt.engine.values import WarningJson
 from memory.steps.inputs import AgentStepIn
+from memory.steps.results import StepRecordOut
 from memory.steps.step import build_step
 
 router = Router(tags=["Tasks"])
@@ -54,18 +55,6 @@ class StepStrategyOut(TypedDict):
 
     memory_id: int
     use_id: int
-
-
-class StepRecordOut(TypedDict):
-    """A record of the space that was a candidate."""
-
-    id: int
-    source: str
-    external_id: str
-    score: float
-    tokens: int
-    kept: bool
-    reason: str
 
 
 class AgentStepOut(TypedDict):

@@ -8,10 +8,11 @@ from ninja import Path, Router
 from contextopt.api.protocol.authentication import WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import reply
 from contextopt.inputs import Id
+from contextopt.responsetypes import fields_of
 from memory.api.memories import MemoryOut, memory_json
 from memory.memories.inputs import HintIn, RatingIn, RetireIn
 from memory.memories.memories import find_memory
-from memory.strategies.hints import give_hint
+from memory.strategies.hints import Hint, give_hint
 from memory.strategies.strategies import (
     find_strategy,
     find_use,
@@ -23,17 +24,12 @@ from memory.strategies.strategies import (
 router = Router(tags=["Strategies"])
 
 
+@fields_of(Hint)
 class HintOut(TypedDict):
     """A text to append to a task before planning, or null if no similar strategy is known.
 
     Rate the hint by its `use_id`.
     """
-
-    hint: str | None
-    similarity: float | None
-    memory_id: int | None
-    use_id: int | None
-    assembly_id: int | None
 
 
 @router.post("/strategy-hints", auth=WRITE, response=HintOut, summary="Request a strategy hint")

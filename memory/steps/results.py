@@ -1,17 +1,21 @@
 """The result of a step: its text, ledger and proof, and its JSON form for the API and commands."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from contextopt.agents.models import Attempt
 from contextopt.assemblies.models import Assembly, EntryJson
 from contextopt.engine.agents.retries import percent_of
 from contextopt.engine.agents.steps import SectionLedger
-from contextopt.engine.values import Certificate, ContextWarning, warnings_json
+from contextopt.engine.values import Certificate, ContextWarning, LedgerEntry, warnings_json
+from contextopt.responsetypes import fields_of
 from memory.steps.subject import Asked
 from memory.strategies.models import StrategyUse
 
-RECORD_FIELDS = ("id", "source", "external_id", "score", "tokens", "kept", "reason")
+
+@fields_of(LedgerEntry, without=("parts", "pinned", "duplicate_of"))
+class StepRecordOut(TypedDict):
+    """A record of the space that was a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ class StepResult:
             "saved_percent": percent_of(self.saved_tokens, self.full_tokens or 0),
             "attempt": self._attempt_json(),
             "strategy": {"memory_id": self.use.memory_id, "use_id": self.use.pk} if self.use else None,
-            "records": [_record_json(entry) for entry in self.entries],
+            "records": [
+                {name: value for name, value in entry.items() if name in StepRecordOut.__annotations__}
+                for entry in self.entries
+            ],
         }
 
     def _attempt_json(self) -> dict[str, Any] | None:
@@ -74,8 +81,3 @@ class StepResult:
             "wait_seconds": planned.retry.plan.wait_seconds,
             "error": planned.retry.error,
         }
-
-
-def _record_json(entry: EntryJson) -> dict[str, Any]:
-    values: dict[str, Any] = {**entry}
-    return {name: values[name] for name in RECORD_FIELDS}

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, TypedDict
 
 from django.db.models import Model, QuerySet
 from django.http import HttpResponse
@@ -28,31 +28,10 @@ def created(data: object, location: str) -> HttpResponse:
     return reply(data, status=201, headers={"Location": location})
 
 
-def pick(item: object, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(item, name) for name in names}
-
-
-def show(kind: type, item: object, **computed: object) -> dict[str, Any]:
-    """Return an item as a response type: its attributes with the names of the fields, or the given values."""
-    names = kind.__annotations__
-    return {name: computed[name] if name in computed else getattr(item, name) for name in names}
-
-
 def page_of(row: type) -> Any:
     """Return the response type of a list, named after its rows: `RecordPage` has items of `RecordRow`."""
     name = re.sub("(Out|Row)$", "Page", row.__name__)
     return TypedDict(name, {"items": list[row], "next_cursor": str | None})  # type: ignore[operator,valid-type]
-
-
-def add_fields[Row: type](fields: Mapping[str, Any]) -> Callable[[Row], Row]:
-    """Add fields that are declared in a table to a TypedDict, after its own."""
-
-    def add(row: Row) -> Row:
-        made: Any = TypedDict(row.__name__, {**row.__annotations__, **fields})  # type: ignore[misc]
-        made.__doc__, made.__module__ = row.__doc__, row.__module__
-        return cast("Row", made)
-
-    return add
 
 
 # A spreadsheet runs a cell that starts with one of these.
