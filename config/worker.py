@@ -66,16 +66,13 @@ class Scheduler(PersistentScheduler):
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         main_loop.turn()
-        self._forget_future()
-        return super().tick(*args, **kwargs)
-
-    def _forget_future(self) -> None:
-        """Go on after the clock was ahead. Celery would send nothing until it shows that time again."""
+        # Go on after the clock was ahead. Celery would send nothing until it shows that time again.
         now = self.app.now()
         for entry in self.schedule.values():
             if (entry.last_run_at or now) > now:
                 entry.last_run_at = now
                 self._heap = None
+        return super().tick(*args, **kwargs)
 
 
 @worker_ready.connect

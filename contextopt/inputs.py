@@ -80,17 +80,13 @@ def read_moment(value: object) -> object:
     if is_number or (isinstance(value, str) and value.strip().replace(".", "", 1).lstrip("+-").isdigit()):
         raise ValueError("give a date-time with an offset, such as 2026-01-31T12:00:00Z")
     if isinstance(value, str) and len(value) == 10:
-        value = _read_date(value)
+        try:
+            value = date.fromisoformat(value)
+        except ValueError:
+            raise ValueError("is not a date, such as 2026-01-31") from None
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time(), UTC)
     return value
-
-
-def _read_date(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ValueError("is not a date, such as 2026-01-31") from None
 
 
 def check_moment(moment: datetime) -> datetime:

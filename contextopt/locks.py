@@ -156,7 +156,9 @@ def retry_deadlocks[**P, R](write: Callable[P, R]) -> Callable[P, R]:
         for left in reversed(range(DEADLOCK_TRIES)):
             try:
                 with transaction.atomic():
-                    _lift_statement_limit()
+                    # Let this transaction's statements take longer than those of web processes may.
+                    with connection.cursor() as cursor:
+                        cursor.execute("SET LOCAL statement_timeout = 0")
                     return write(*args, **kwargs)
             except OperationalError as error:
                 if not left or not isinstance(error.__cause__, DeadlockDetected):
@@ -165,12 +167,6 @@ def retry_deadlocks[**P, R](write: Callable[P, R]) -> Callable[P, R]:
         raise AssertionError("the last try returns or raises")
 
     return inner
-
-
-def _lift_statement_limit() -> None:
-    """Let this transaction's statements take longer than those of web processes may."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL statement_timeout = 0")
 
 
 def is_out_of_time(error: BaseException | None) -> bool:

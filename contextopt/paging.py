@@ -36,7 +36,9 @@ class Keyset:
             InvalidInput: it is not a cursor of this list.
         """
         try:
-            name, *values = from_json(base64.b64decode(_padded(cursor), altchars=b"-_", validate=True))
+            name, *values = from_json(
+                base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+            )
             if name == self.name:
                 return self.key.validate_python(tuple(values))
         except (ValidationError, ValueError, TypeError, binascii.Error):
@@ -58,10 +60,6 @@ class Keyset:
         # A row comparison reads one range of an index over the same columns.
         lookup = TupleLessThan if self.is_descending else TupleGreaterThan
         return rows.filter(lookup(tuple(F(field) for field in self.fields), key))
-
-
-def _padded(cursor: str) -> str:
-    return cursor + "=" * (-len(cursor) % 4)
 
 
 def _storable(moment: datetime) -> datetime:

@@ -146,7 +146,10 @@ def _bring_up(place: Location) -> None:
         clear_remains(place)
         _launch(place)
     _wait_until_ready(place)
-    _create_database(place)
+    with psycopg.connect(_conninfo(place), autocommit=True) as connection:
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if known is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
 def _make_room(place: Location) -> None:
@@ -283,13 +286,6 @@ def _wait_until_ready(place: Location) -> None:
         if time.monotonic() > deadline or not is_running(place):
             raise PostgresError(f"The database server does not respond.\n{_log_tail(place)}")
         time.sleep(0.05)
-
-
-def _create_database(place: Location) -> None:
-    with psycopg.connect(_conninfo(place), autocommit=True) as connection:
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
-        if known is None:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
 
 
 def _run(place: Location, command: Sequence[str], *, explain_with_log: bool = False) -> str:

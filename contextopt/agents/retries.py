@@ -137,22 +137,6 @@ class AttemptResult:
     attempt: Attempt
     retry: Retry
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the response of the API."""
-        attempt = self.attempt
-        sent = self.retry.sent
-        return {
-            "id": attempt.pk,
-            "task_id": attempt.task_id,
-            "number": attempt.number,
-            "receiver": attempt.receiver,
-            "state": attempt.state,
-            "available_at": attempt.available_at,
-            "assembly_id": attempt.assembly_id,
-            "text": sent.render() if sent else "",
-            **self.retry.to_json(),
-        }
-
 
 def plan_delta(*, data: RetryIn, limits: RetryLimits, counter: Counter, is_added: bool = False) -> Retry:
     """Plan a retry without a stored task."""

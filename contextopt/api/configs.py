@@ -8,7 +8,7 @@ from ninja import Path, Query, Router
 from pydantic import BaseModel, Field
 
 from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, find_space, within_spaces
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, pick, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, reply
 from contextopt.engine.settings import SETTINGS
 from contextopt.engine.validation import ALL
 from contextopt.inputs import Ordinal, Slug

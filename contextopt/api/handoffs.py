@@ -1,6 +1,5 @@
 """Endpoints for findings and hand-offs between the phases of a task."""
 
-from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 from django.db.models import QuerySet
@@ -18,16 +17,25 @@ from contextopt.agents.handoffs.inputs import (
     FindingIn,
     FindingPatch,
     Key,
+    PhaseName,
     ResolutionIn,
 )
 from contextopt.agents.handoffs.models import Finding, PhaseCompression, number_of
-from contextopt.agents.handoffs.status import task_status
+from contextopt.agents.handoffs.status import (
+    BundleFindingOut,
+    CompressionOut,
+    DiscardedOut,
+    FindingOut,
+    StatusOut,
+    compression_json,
+    finding_json,
+    task_status,
+)
 from contextopt.agents.inputs import naming
 from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
-from contextopt.api.tasks import CompressionOut, DiscardedOut, KnowledgePoolOut, PhaseWord, TaskFacts
 from contextopt.engine.briefs.compressor import compress
 from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
@@ -52,69 +60,15 @@ class CompressedOut(TypedDict):
     warnings: list[WarningJson]
 
 
-class BundleFindingOut(TypedDict):
-    id: str
-    phase: PhaseWord
-    category: str
-    content: dict[str, Any]
-    tags: list[str]
-    confidence: float
-    depends_on: list[str]
-    implementation_ready: bool
-    decision: Literal["open", "resolved"] | None
-
-
-class FindingOut(BundleFindingOut):
-    """One finding. `tokens` counts the finding alone, in full."""
-
-    resolution: str
-    resolved_by: str
-    resolved_at: datetime | None
-    relabelled_by: str
-    relabelled_at: datetime | None
-    tokens: int
-    created_by: str
-    created_at: datetime
-
-
 class CompressionVersionOut(CompressionOut):
     """One version of a phase's hand-off. The latest version of a phase is active."""
 
-    phase: PhaseWord
+    phase: PhaseName
 
 
 class CompressionPage(TypedDict):
     items: list[CompressionVersionOut]
     next_cursor: str | None
-
-
-class PhaseTokensOut(TypedDict):
-    """A phase's limits and its hand-off. Hand-off figures are null until it is compressed."""
-
-    input_budget: int
-    output_budget: int
-    findings: int
-    findings_tokens: int
-    open_decisions: list[str]
-    tokens_before: int | None
-    tokens_after: int | None
-    saved_tokens: int | None
-
-
-class TokensOut(TypedDict):
-    analysis: PhaseTokensOut
-    design: PhaseTokensOut
-    implementation: PhaseTokensOut
-
-
-class StatusOut(TaskFacts):
-    """A task with the findings and hand-offs of its phases."""
-
-    findings: list[FindingOut]
-    knowledge_pool: KnowledgePoolOut
-    tokens: TokensOut
-    saved_tokens: int
-    warnings: list[WarningJson]
 
 
 @fields_of(Reference)
@@ -128,8 +82,8 @@ class BundleOut(TypedDict):
     """
 
     task_id: int
-    phase: PhaseWord
-    from_phase: PhaseWord | None
+    phase: PhaseName
+    from_phase: PhaseName | None
     text: str
     brief: str
     critical_findings: list[BundleFindingOut]
@@ -149,7 +103,7 @@ class BundleOut(TypedDict):
 class CompressionQuery(PageQuery):
     """Which versions to list."""
 
-    phase: PhaseWord | None = None
+    phase: PhaseName | None = None
 
     def select(self, found: QuerySet[PhaseCompression]) -> QuerySet[PhaseCompression]:
         return match_given(found, phase=self.phase)
@@ -158,12 +112,16 @@ class CompressionQuery(PageQuery):
 class FindingQuery(PageQuery):
     """Filters for findings. All of them must match."""
 
-    phase: PhaseWord | None = None
+    phase: PhaseName | None = None
     category: Category | None = None
     decision: Literal["open", "resolved"] | None = None
 
     def select(self, found: QuerySet[Finding]) -> QuerySet[Finding]:
         return match_given(found, phase=self.phase, category=self.category, decision=self.decision)
+
+
+def version_json(compression: PhaseCompression) -> dict[str, Any]:
+    return {"phase": compression.phase, **compression_json(compression)}
 
 
 def status_reply(request: ApiRequest, task_id: int) -> HttpResponse:
@@ -198,14 +156,14 @@ def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> H
     finding = findings.add_finding(
         team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request)
     )
-    return created(finding.to_json(), f"/api/v1/tasks/{task_id}/findings/{finding.key}")
+    return created(finding_json(finding), f"/api/v1/tasks/{task_id}/findings/{finding.key}")
 
 
 @router.get("/tasks/{task_id}/findings", auth=READ, response=page_of(FindingOut), summary="List findings")
 def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQuery]) -> HttpResponse:
     """Returns the findings of all phases in order."""
     found = Finding.objects.filter(task=find_task(request.auth.team_id, task_id))
-    return reply(list_page(query.select(found), IN_ORDER, query, Finding.to_json))
+    return reply(list_page(query.select(found), IN_ORDER, query, finding_json))
 
 
 @router.get(
@@ -214,7 +172,7 @@ def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQu
 def read_finding(request: ApiRequest, task_id: Path[Id], finding_id: Path[Key]) -> HttpResponse:
     """Returns the whole finding, including parts that were not handed on."""
     task = find_task(request.auth.team_id, task_id)
-    return reply(findings.find_finding(task, number_of(finding_id)).to_json())
+    return reply(finding_json(findings.find_finding(task, number_of(finding_id))))
 
 
 @router.patch(
@@ -234,7 +192,7 @@ def change_finding(
         data=data,
         actor=actor(request),
     )
-    return reply(finding.to_json())
+    return reply(finding_json(finding))
 
 
 @router.post(
@@ -254,7 +212,7 @@ def resolve_decision(
         data=data,
         actor=actor(request),
     )
-    return reply(finding.to_json())
+    return reply(finding_json(finding))
 
 
 @router.get("/tasks/{task_id}/status", auth=READ, response=StatusOut, summary="Read a task's hand-offs")
@@ -285,7 +243,9 @@ def list_compressions(request: ApiRequest, task_id: Path[Id], query: Query[Compr
     task = find_task(request.auth.team_id, task_id)
     found = PhaseCompression.objects.filter(task=task).select_related("assembly")
     return reply(
-        list_page(query.select(found), BY_ID, query, lambda each: {"phase": each.phase, **each.to_json()})
+        list_page(
+            query.select(found), BY_ID, query, lambda each: {"phase": each.phase, **compression_json(each)}
+        )
     )
 
 

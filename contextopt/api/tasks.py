@@ -10,7 +10,8 @@ from ninja import Path, Query, Router
 from pydantic import Field
 
 from contextopt.agents import retries, tasks
-from contextopt.agents.handoffs.status import knowledge_pool
+from contextopt.agents.handoffs.inputs import PhaseName
+from contextopt.agents.handoffs.status import KnowledgePoolOut, TaskFacts, knowledge_pool
 from contextopt.agents.inputs import AttemptIn, CountedRetryIn, Receiver, TaskIn
 from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTERNAL_ID_MAX, Attempt, Task
 from contextopt.agents.retrysettings import resolve_limits
@@ -19,7 +20,6 @@ from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, acto
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
 from contextopt.engine.agents.retries import Diagnosis, RetryContext
 from contextopt.engine.text.tokens import get_counter
-from contextopt.engine.values import WarningJson
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Ordinal, Text
 from contextopt.paging import by_moment, by_number
@@ -29,84 +29,11 @@ router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")
 BY_NUMBER = by_number("attempt", "number")
 
-PhaseWord = Literal["analysis", "design", "implementation"]
 ActionName = Literal["replan", "retry", "refetch", "stop", "wait"]
-
-
-class TaskFacts(TypedDict):
-    id: int
-    external_id: str
-    description: str
-    repository: str
-    state: Literal["open", "completed", "failed", "impossible"]
-    phase: PhaseWord
-    created_by: str
-    created_at: datetime
-    updated_at: datetime
 
 
 class TaskRow(TaskFacts):
     expires_at: datetime | None
-
-
-class DiscardedOut(TypedDict):
-    id: str
-    reason: str
-
-
-class HandoffSettingsOut(TypedDict):
-    """The settings used to compress a phase."""
-
-    bundle_tokens: int
-    findings_tokens: int
-    brief_tokens: int
-    critical_tokens: int
-    max_critical: int
-    key_categories: list[str]
-    critical_above: float
-    speculation_below: float
-
-
-class CompressionOut(TypedDict):
-    """A phase's hand-off. `token_count` counts the brief only. `other_brief` belongs to a writer that is not
-    active, and `brief_note` says why. `saved_tokens` is null if no phase received it, and until its brief is
-    written. Leaving out a finding that matters saves nothing.
-    """
-
-    version: int
-    brief: str
-    critical_findings: list[str]
-    token_count: int
-    critical_tokens: int
-    tokens_before: int
-    tokens_after: int
-    saved_tokens: int | None
-    discarded: list[DiscardedOut]
-    warnings: list[WarningJson]
-    forced: bool
-    open_decisions: list[str]
-    writer: Literal["extract", "model"]
-    writer_version: str
-    brief_state: Literal["none", "pending", "in_force", "refused", "late"]
-    brief_note: str
-    other_brief: str
-    settings: HandoffSettingsOut
-    assembly_id: int | None
-    consumed_at: datetime | None
-    created_by: str
-    created_at: datetime
-
-
-class PhaseCompressionsOut(TypedDict):
-    """Hand-offs by phase. A phase that was not compressed is absent."""
-
-    analysis: NotRequired[CompressionOut]
-    design: NotRequired[CompressionOut]
-    implementation: NotRequired[CompressionOut]
-
-
-class KnowledgePoolOut(TypedDict):
-    phase_compressions: PhaseCompressionsOut
 
 
 class TaskOut(TaskRow):
@@ -213,7 +140,7 @@ class TaskQuery(PageQuery):
     """Filters for tasks. All of them must match."""
 
     state: Literal["open", "completed", "failed", "impossible"] | None = None
-    phase: PhaseWord | None = None
+    phase: PhaseName | None = None
     repository: Annotated[Text | None, Field(max_length=REPOSITORY_MAX)] = None
     external_id: Annotated[Text | None, Field(min_length=1, max_length=TASK_EXTERNAL_ID_MAX)] = None
 
@@ -282,7 +209,10 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
         counter=get_counter(data.counter, data.encoding),
         actor=actor(request),
     )
-    return created(result.to_json(), f"/api/v1/tasks/{task_id}/attempts/{result.attempt.number}")
+    attempt, retry = result.attempt, result.retry
+    text = retry.sent.render() if retry.sent else ""
+    body = show(RetryOut, attempt, text=text, **retry.to_json())
+    return created(body, f"/api/v1/tasks/{task_id}/attempts/{attempt.number}")
 
 
 @router.post("/retry-delta", auth=WRITE, response=DeltaOut, summary="Compute a retry without a task")

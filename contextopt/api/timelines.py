@@ -1,20 +1,20 @@
 """The endpoint for the timeline of a task."""
 
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
+from contextopt.agents.handoffs.inputs import PhaseName
 from contextopt.agents.tasks import find_task
 from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
-from contextopt.agents.timeline.events import EventKind
+from contextopt.agents.timeline.events import Event, EventKind
 from contextopt.agents.timeline.eventsources import read_events
 from contextopt.api.protocol.authentication import READ, ApiRequest
 from contextopt.api.protocol.outputs import PageQuery, reply
-from contextopt.api.tasks import PhaseWord
 from contextopt.inputs import Id
-from contextopt.responsetypes import fields_of
+from contextopt.responsetypes import fields_of, show
 
 router = Router(tags=["Tasks"])
 
@@ -36,7 +36,7 @@ class EventOut(TypedDict):
 
     at: datetime
     kind: EventWord
-    phase: PhaseWord
+    phase: PhaseName
     title: str
     label: str
     note: str
@@ -73,6 +73,16 @@ class EventQuery(PageQuery):
     kind: EventWord | None = None
 
 
+def event_json(event: Event) -> dict[str, Any]:
+    return show(
+        EventOut,
+        event,
+        baseline=event.baseline or None,
+        not_compared=event.not_compared or None,
+        assembly_id=event.assembly.pk if event.assembly else None,
+    )
+
+
 @router.get("/tasks/{task_id}/timeline", auth=READ, response=TimelineOut, summary="Read a task's timeline")
 def read_timeline(request: ApiRequest, task_id: Path[Id], query: Query[EventQuery]) -> HttpResponse:
     """Returns what happened to a task, oldest first: contexts, hints, findings, hand-offs, attempts and its
@@ -88,9 +98,9 @@ def read_timeline(request: ApiRequest, task_id: Path[Id], query: Query[EventQuer
     return reply(
         {
             "task_id": task.pk,
-            "account": add_up(phases.values()).to_json(),
-            "phases": {phase.value: account.to_json() for phase, account in phases.items()},
-            "items": [event.to_json() for event in page.events],
+            "account": show(AccountOut, add_up(phases.values())),
+            "phases": {phase.value: show(AccountOut, account) for phase, account in phases.items()},
+            "items": [event_json(event) for event in page.events],
             "next_cursor": page.next_cursor,
         }
     )

@@ -47,7 +47,10 @@ class RatedText:
         passages = self._passages
         chosen = _choose(passages, self._worth, max_chars)
         if not chosen:
-            return _beginning(passages[0] if passages else "", max_chars)
+            passage = passages[0] if passages else ""
+            if max_chars < 1:
+                return ""
+            return passage[: grapheme_boundary(passage, max_chars - 1)].rstrip() + ELLIPSIS
         joined = _join(passages, sorted(chosen))
         is_whole = len(self.text) <= MAX_TEXT_CHARS
         return joined if is_whole or joined.endswith(ELLIPSIS) else joined + GAP.rstrip()
@@ -98,12 +101,6 @@ def _join(passages: Sequence[str], chosen: Sequence[int]) -> str:
         text += "" if before is None else " " if at == before + 1 else GAP
         text += passages[at]
     return text if chosen[-1] == len(passages) - 1 else text + GAP.rstrip()
-
-
-def _beginning(passage: str, max_chars: int) -> str:
-    if max_chars < 1:
-        return ""
-    return passage[: grapheme_boundary(passage, max_chars - 1)].rstrip() + ELLIPSIS
 
 
 DUPLICATE_OF = "duplicate_of"

@@ -39,7 +39,11 @@ def describe_result(result: AssemblyResult) -> str:
         "",
         f"{_size(result)}, {_saving(result)}",
         _allocation_line(result),
-        *([_sight_line(result)] if result.in_sight else []),
+        *(
+            [f"Blocks to keep for the next prompt: --in-sight {','.join(map(str, result.in_sight))}"]
+            if result.in_sight
+            else []
+        ),
         records,
         f"SHA-256 {certificate.sha256}",
         f"{moment}, config v{asked.space.config_version}, {result.assembly_ms:.1f} ms, {logged}",
@@ -58,11 +62,6 @@ def _size(result: AssemblyResult) -> str:
             f"{parts}, together {certificate.total_tokens:,} of {available:,} tokens ({certificate.encoding})"
         )
     return f"{certificate.tokens:,} of {available:,} tokens ({certificate.encoding})"
-
-
-def _sight_line(result: AssemblyResult) -> str:
-    """Name the blocks that the conversation should hold, as the next call's option."""
-    return f"Blocks to keep for the next prompt: --in-sight {','.join(map(str, result.in_sight))}"
 
 
 def _warning_line(warning: ContextWarning) -> str:

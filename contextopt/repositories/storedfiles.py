@@ -59,7 +59,9 @@ def load_parsed(text: str, definitions: str) -> ParsedFile:
         language=language,
         digest=digest,
         lines=lines,
-        imports=tuple(_import(*item) for item in imports),
+        imports=tuple(
+            Import(target, line, kind, tuple(names), level) for target, line, kind, names, level in imports
+        ),
         symbols=tuple(Symbol(*item) for item in from_json(definitions)) if definitions else (),
         package=package,
         references=tuple(references),
@@ -67,10 +69,6 @@ def load_parsed(text: str, definitions: str) -> ParsedFile:
         problems=tuple(problems),
         version=version,
     )
-
-
-def _import(target: str, line: int, kind: str, names: list[str], level: int) -> Import:
-    return Import(target, line, kind, tuple(names), level)
 
 
 def load_terms(text: str) -> FileTerms:

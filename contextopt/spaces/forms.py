@@ -16,10 +16,20 @@ def setting_fields() -> dict[str, forms.Field]:
 
 def setting_field(setting: Setting) -> forms.Field:
     """Return a field for the setting; blank means what the setting says of it."""
-    told: dict[str, Any] = {"label": setting.label, "help_text": _help_of(setting)}
+    has_blank = setting.is_optional and not setting.choices
+    told: dict[str, Any] = {
+        "label": setting.label,
+        "help_text": (
+            f"{setting.help} Leave blank for {setting.blank}.".strip() if has_blank else setting.help
+        ),
+    }
     if setting.choices:
         told["widget"] = forms.RadioSelect if setting.kind is int else forms.Select
-        return _choice_of(setting.choices, told)
+        shown = {ALL if each is None else each: words for each, words in setting.choices.items()}
+        values = {str(each): each for each in shown}
+        return forms.TypedChoiceField(
+            choices=list(shown.items()), coerce=lambda text: values.get(text, text), **told
+        )
     if setting.kind is str:
         # The only text is the name of an encoding.
         return forms.ChoiceField(choices=[(name, name) for name in known_encodings()], **told)
@@ -27,19 +37,6 @@ def setting_field(setting: Setting) -> forms.Field:
     if setting.kind is int:
         return forms.IntegerField(**told)
     return forms.DecimalField(decimal_places=WEIGHT_DECIMALS, **told)
-
-
-def _choice_of(choices: Mapping[Any, str], told: Mapping[str, Any]) -> forms.Field:
-    shown = {ALL if each is None else each: words for each, words in choices.items()}
-    values = {str(each): each for each in shown}
-    return forms.TypedChoiceField(
-        choices=list(shown.items()), coerce=lambda text: values.get(text, text), **told
-    )
-
-
-def _help_of(setting: Setting) -> str:
-    has_blank = setting.is_optional and not setting.choices
-    return f"{setting.help} Leave blank for {setting.blank}.".strip() if has_blank else setting.help
 
 
 def shown_settings(settings: ContextConfig) -> dict[str, Any]:

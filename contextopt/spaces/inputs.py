@@ -121,19 +121,17 @@ def with_fields[Given: BaseModel](fields: Mapping[str, Any]) -> Callable[[type[G
     return add
 
 
-def _fields_of_space() -> dict[str, Any]:
-    return {
-        name: (type_of(setting) | None, described(setting.about, setting.example))
-        for name, setting in SETTINGS.items()
-    }
-
-
 def described(about: str, example: object = None) -> Any:
     """Return an optional field with its description."""
     return Field(default=None, description=about, examples=None if example is None else [example])
 
 
-@with_fields(_fields_of_space())
+@with_fields(
+    {
+        name: (type_of(setting) | None, described(setting.about, setting.example))
+        for name, setting in SETTINGS.items()
+    }
+)
 class SettingsIn(Input):
     """Settings of a space. Fields you omit keep their value."""
 

@@ -127,13 +127,9 @@ def start_backtest(*, space: Space, data: BacktestIn, actor: str) -> Backtest:
         )
         for each in reversed(chosen)
     )  # fmt: skip
-    _forget_old(space)
-    return backtest
-
-
-def _forget_old(space: Space) -> None:
     old = space.backtests.exclude(state=BacktestState.RUNNING).newest_first()[KEPT:]
     Backtest.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
+    return backtest
 
 
 def start_and_begin(*, space: Space, data: BacktestIn, actor: str) -> Backtest:

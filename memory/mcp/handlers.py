@@ -104,15 +104,15 @@ def build_context(caller: Caller, request: AssemblyIn, max_tokens: int) -> str:
             actor=caller.actor,
         )
         tokenizer = get_tokenizer(decision.certificate.encoding)
-        excess = _excess(decision, max_tokens, tokenizer)
+        excess = count_result(describe_context(decision, LONGEST_ID), tokenizer) - max_tokens
         if excess <= 0 or budget == 0:
             break
         budget = _smaller(decision.certificate.tokens, excess, max_tokens, is_scaled=passes < SCALED_PASSES)
-    return _settle(caller, decision, max_tokens, tokenizer)
-
-
-def _excess(result: AssemblyResult, max_tokens: int, tokenizer: Tokenizer) -> int:
-    return count_result(describe_context(result, LONGEST_ID), tokenizer) - max_tokens
+    result = log_assembly(decision) if caller.may_write else decision
+    for text in (describe_context(result, result.id), describe_context(result, result.id, is_brief=True)):
+        if count_result(text, tokenizer) <= max_tokens:
+            return text
+    return f"Context {result.id}: nothing fits."
 
 
 def _smaller(used: int, excess: int, max_tokens: int, *, is_scaled: bool) -> int:
@@ -120,14 +120,6 @@ def _smaller(used: int, excess: int, max_tokens: int, *, is_scaled: bool) -> int
     if not is_scaled:
         return used // 2
     return max(0, min(used - 1, used * max_tokens // (max_tokens + excess)))
-
-
-def _settle(caller: Caller, decision: AssemblyResult, max_tokens: int, tokenizer: Tokenizer) -> str:
-    result = log_assembly(decision) if caller.may_write else decision
-    for text in (describe_context(result, result.id), describe_context(result, result.id, is_brief=True)):
-        if count_result(text, tokenizer) <= max_tokens:
-            return text
-    return f"Context {result.id}: nothing fits."
 
 
 def describe_context(result: AssemblyResult, context_id: int | None, *, is_brief: bool = False) -> str:

@@ -139,18 +139,15 @@ def erase_copies(team_id: int, ids: Sequence[int]) -> None:
         return
     sent = fetch_column(_SENT_TO_AGENTS, [team_id, since - RACE, [f"{ITEM}{pk}" for pk in ids]])
     erase_from_payloads(sent, _erase_memories_section)
-    erase_from_payloads(_hinted(team_id, ids), _erase_hint)
-    _erase_from_reports(team_id, ids)
-    _erase_from_responses(team_id, set(ids))
-
-
-def _hinted(team_id: int, ids: Sequence[int]) -> list[int]:
-    """Return the payloads that have one of the strategies as their hint."""
     of_team = AssemblyPayload.objects.filter(assembly__team=team_id)
     own = of_team.filter(assembly__kind=Kind.HINT, ledger__memory_id__in=list(ids))
     uses = StrategyUse.objects.filter(memory__in=ids).exclude(assembly=None).values("assembly")
     in_steps = agent_payloads().filter(assembly__team=team_id, pk__in=uses)
-    return [*own.values_list("pk", flat=True), *in_steps.values_list("pk", flat=True)]
+    erase_from_payloads(
+        [*own.values_list("pk", flat=True), *in_steps.values_list("pk", flat=True)], _erase_hint
+    )
+    _erase_from_reports(team_id, ids)
+    _erase_from_responses(team_id, set(ids))
 
 
 def _erase_memories_section(payload: AssemblyPayload) -> None:

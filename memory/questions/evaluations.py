@@ -90,7 +90,8 @@ def measure_question(
         team_id=space.team_id, request=request, actor=ACTOR, store=False, settings=settings
     )
     lines = result.record_lines
-    records = _expected(question)
+    rows = question.records.annotate(said=Left(F("notes"), NOTES_READ)).defer("notes", "metadata", "summary")
+    records = list(rows.order_by("pk"))
     has_dates = result.outcome.day is None
     evidence = {record.pk: _evidence(record, has_date=has_dates) for record in records}
     outcomes = tuple(_outcomes(records, evidence, question.answer, result))
@@ -107,11 +108,6 @@ def measure_question(
         outcomes=outcomes,
         warning_codes=tuple(warning.code for warning in result.warnings),
     )
-
-
-def _expected(question: Question) -> list[Record]:
-    rows = question.records.annotate(said=Left(F("notes"), NOTES_READ)).defer("notes", "metadata", "summary")
-    return list(rows.order_by("pk"))
 
 
 def _evidence(record: Record, *, has_date: bool) -> Evidence:
@@ -299,18 +295,14 @@ def _finish(evaluation: Evaluation) -> None:
     evaluation.finished_at = timezone.now()
     evaluation.save(update_fields=[*found, "asked", "state", "finished_at"])
     log.info("question_set_evaluated", evaluation_id=evaluation.pk, **found)
-    _forget_old(evaluation.question_set)
+    old = evaluation.question_set.evaluations.newest_first()[KEPT:]
+    Evaluation.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
 
 
 def _fail(evaluation: Evaluation, error: str) -> None:
     evaluation.state, evaluation.error = EvaluationState.FAILED, error
     evaluation.finished_at = timezone.now()
     evaluation.save(update_fields=["state", "error", "finished_at"])
-
-
-def _forget_old(question_set: QuestionSet) -> None:
-    old = question_set.evaluations.newest_first()[KEPT:]
-    Evaluation.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
 
 
 EVALUATIONS = Work(EVALUATE, Lock.EVALUATION, _next_questions, _ask, _finish)

@@ -73,7 +73,10 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     Raises:
         InvalidInput: the team has no such task or assembly.
     """
-    _check_references(team, data)
+    for field, model in (("task_id", Task), ("assembly_id", Assembly)):
+        key = getattr(data, field)
+        if key is not None and not model._default_manager.filter(team=team, pk=key).exists():
+            raise InvalidInput.of(field, f"there is no {field.removesuffix('_id')} {key}")
     started = perf_counter()
     found = look_up_hint(team, task=data.task, repository=data.repository, as_of=data.as_of)
     if found is None:
@@ -137,13 +140,6 @@ def find_similar(team: Team, *, task: str, repository: str, as_of: datetime | No
         key=lambda each: (each.decayed * (0.5 + each.memory.trust), each.memory.pk),
         default=None,
     )
-
-
-def _check_references(team: Team, data: HintIn) -> None:
-    for field, model in (("task_id", Task), ("assembly_id", Assembly)):
-        key = getattr(data, field)
-        if key is not None and not model._default_manager.filter(team=team, pk=key).exists():
-            raise InvalidInput.of(field, f"there is no {field.removesuffix('_id')} {key}")
 
 
 def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:

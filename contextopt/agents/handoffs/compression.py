@@ -145,7 +145,10 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
     compression.is_forced = bool(undecided)
     compression.created_by = actor
     compression.save(force_insert=True)
-    _replace_unread(compression)
+    # Take earlier versions that nobody read, and nobody will, out of the account.
+    rows = PhaseCompression.objects.filter(task=compression.task_id, phase=compression.phase)
+    unread = rows.filter(version__lt=compression.version, consumed_at=None)
+    Assembly.objects.filter(handoff__in=unread, is_sent=True).update(is_sent=False)
     if compression.brief_state == BriefState.NONE:
         log_handoff(compression)
     _await_brief(compression)
@@ -324,13 +327,6 @@ def _read_before(compression: PhaseCompression) -> set[int]:
     rows = PhaseCompression.objects.filter(task=compression.task_id, phase=compression.phase)
     read = rows.filter(version__lt=compression.version, consumed_at__isnull=False)
     return {number for each in read for number in each.covered}
-
-
-def _replace_unread(compression: PhaseCompression) -> None:
-    """Take earlier versions that nobody read, and nobody will, out of the account."""
-    rows = PhaseCompression.objects.filter(task=compression.task_id, phase=compression.phase)
-    unread = rows.filter(version__lt=compression.version, consumed_at=None)
-    Assembly.objects.filter(handoff__in=unread, is_sent=True).update(is_sent=False)
 
 
 @dataclass(frozen=True, slots=True)

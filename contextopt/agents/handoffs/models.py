@@ -15,7 +15,7 @@ from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.briefs import findings as values
 from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MAX_CATEGORIES, MIN_BUDGET_TOKENS
-from contextopt.engine.values import ContextWarning, read_warnings, warnings_json
+from contextopt.engine.values import ContextWarning, read_warnings
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 
@@ -134,27 +134,6 @@ class Finding(models.Model):
             implementation_ready=self.implementation_ready,
             decision=cast("values.Decision | None", self.decision or None),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.key,
-            "phase": self.phase,
-            "category": self.category,
-            "content": self.content,
-            "tags": list(self.tags),
-            "confidence": self.confidence,
-            "depends_on": self.dependencies,
-            "implementation_ready": self.implementation_ready,
-            "decision": self.decision or None,
-            "resolution": self.resolution,
-            "resolved_by": self.resolved_by,
-            "resolved_at": self.resolved_at,
-            "relabelled_by": self.relabelled_by,
-            "relabelled_at": self.relabelled_at,
-            "tokens": self.tokens,
-            "created_by": self.created_by,
-            "created_at": self.created_at,
-        }
 
 
 class BriefState(models.TextChoices):
@@ -295,33 +274,6 @@ class PhaseCompression(models.Model):
     @property
     def critical_findings(self) -> list[str]:
         return [finding_key(number) for number in self.critical]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the task's `knowledge_pool.phase_compressions.PHASE`."""
-        return {
-            "version": self.version,
-            "brief": self.brief,
-            "critical_findings": self.critical_findings,
-            "token_count": self.brief_tokens,
-            "critical_tokens": self.critical_tokens,
-            "tokens_before": self.tokens_before,
-            "tokens_after": self.tokens_after,
-            "saved_tokens": self.saved_tokens,
-            "discarded": self.discarded,
-            "warnings": warnings_json(self.read_warnings()),
-            "forced": self.is_forced,
-            "open_decisions": [finding_key(number) for number in self.undecided],
-            "writer": "model" if self.has_written else "extract",
-            "writer_version": self.written_by if self.has_written else self.writer_version,
-            "brief_state": self.brief_state,
-            "brief_note": self.brief_note,
-            "other_brief": self.extract if self.has_written else self.written,
-            "settings": self.settings,
-            "assembly_id": self.assembly_id,
-            "consumed_at": self.consumed_at,
-            "created_by": self.created_by,
-            "created_at": self.created_at,
-        }
 
 
 def _tokens(default: int, *, low: int = 0, **options: Any) -> Any:

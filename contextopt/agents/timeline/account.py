@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -55,9 +55,6 @@ class Account:
 
     def __add__(self, other: "Account") -> "Account":
         return Account(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Account)))
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "saved_tokens": self.saved_tokens, "saved_percent": self.saved_percent}
 
 
 NOTHING = Account()

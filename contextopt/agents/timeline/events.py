@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db import models
 
@@ -85,24 +84,3 @@ class Event:
     def not_compared(self) -> str:
         """The reason why the event counts neither as a saving nor as a cost; empty if it counts."""
         return self.assembly.not_counted if self.assembly else self.unsent
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "at": self.at,
-            "kind": self.kind.value,
-            "phase": self.phase.value,
-            "title": self.title,
-            "label": self.label,
-            "note": self.note,
-            "text": self.text,
-            "sent_tokens": self.sent_tokens,
-            "full_tokens": self.full_tokens,
-            "saved_tokens": self.saved_tokens,
-            "saved_percent": self.saved_percent,
-            "baseline": self.baseline or None,
-            "not_compared": self.not_compared or None,
-            "assembly_id": self.assembly.pk if self.assembly else None,
-            "finding": self.finding,
-            "attempt": self.attempt,
-            "memory_id": self.memory_id,
-        }

@@ -296,16 +296,12 @@ def _pairs(block: Sequence[str]) -> Iterator[tuple[list[str], list[str]]]:
 def _cut_pair(removed: list[str], added: list[str], width: int, is_long: int) -> list[str]:
     if removed and added and max(len(removed[0]), len(added[0])) > is_long:
         old, new = removed[0], added[0]
-        start, end = _difference(old, new)
+        # The lengths of their common start, with the sign, and of their common end.
+        start = 1 + _shared(old[1:], new[1:])
+        end = _shared(old[start:][::-1], new[start:][::-1])
         removed = [_cut(old, start, len(old) - end, width), *removed[1:]]
         added = [_cut(new, start, len(new) - end, width), *added[1:]]
     return [*removed, *added]
-
-
-def _difference(old: str, new: str) -> tuple[int, int]:
-    """Return the lengths of the two lines' common start, with the sign, and of their common end."""
-    start = 1 + _shared(old[1:], new[1:])
-    return start, _shared(old[start:][::-1], new[start:][::-1])
 
 
 def _shared(one: str, other: str) -> int:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from contextopt.engine.briefs.findings import Finding, render_finding
@@ -62,7 +63,8 @@ def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
 
     Case is ignored, and 1,500 equals 1500.
     """
-    source = _comparable("\n".join(_source(finding) for finding in findings))
+    said = ((render_finding(finding), *_texts(finding.content)) for finding in findings)
+    source = _comparable("\n".join(chain.from_iterable(said)))
     claims: dict[str, Claim] = {}
     for claim in _claims(text):
         claims.setdefault(claim.text, claim)
@@ -83,10 +85,6 @@ def _claims(text: str) -> Iterator[Claim]:
         yield Claim("identifier", match[1])
     for match in _SEVERITY.finditer(text):
         yield Claim("severity", match.group())
-
-
-def _source(finding: Finding) -> str:
-    return "\n".join([render_finding(finding), *_texts(finding.content)])
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -118,7 +118,7 @@ class _Parts:
         elif slot in _HEADED and _is_short(text):
             self.heads.append(_labelled(key, text))
             self.is_telling = self.is_telling or slot not in _QUALIFYING
-        elif _limits_the_finding(key, text):
+        elif _is_limiting(key) or text in ("true", "false") or (_is_short(text) and Wording(text).takes_back):
             self.heads.append(_labelled(key, text))
         elif _is_short(text):
             self.fields.append(_labelled(key, text))
@@ -212,11 +212,6 @@ def _append(sentences: list[Sentence], text: str) -> None:
 def _moved(sentence: Sentence, places: int, blocks: int = 0) -> Sentence:
     intro = None if sentence.intro is None else sentence.intro + places
     return replace(sentence, intro=intro, block=sentence.block + blocks)
-
-
-def _limits_the_finding(key: str, text: str) -> bool:
-    """Return whether a field is an exception, a condition or a status of all that the finding says."""
-    return _is_limiting(key) or text in ("true", "false") or (_is_short(text) and Wording(text).takes_back)
 
 
 def _is_limiting(key: str) -> bool:

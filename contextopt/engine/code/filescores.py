@@ -252,13 +252,16 @@ class Ranker:
         wanted = set(seeds)
         seed = np.array([float(known in wanted) for known in self.links.paths])
         start = (content + 0.6 * path + 0.3 * symbols + 0.5 * similar) ** 3 + 20 * seed
+        history = self.history
+        fresh = 0.5 ** (self._ages(now) / 90) / np.sqrt(history.sizes)
+        counted = np.bincount(history.files, weights=fresh[history.changes], minlength=len(history.paths))
         return {
             "content": content,
             "identifiers": scaled(identifiers),
             "path": path,
             "symbols": symbols,
             "similar": similar,
-            "recency": scaled(self._recency(now)),
+            "recency": scaled(np.log1p(counted)),
             "cochange": scaled(self._cochange(start, now)),
             "graph": scaled(self.links.spread(start, 0.5)),
             "kind": self.kinds.steps(query) * (1 - seed),
@@ -278,12 +281,6 @@ class Ranker:
             found = np.where(found >= np.partition(found, -SIMILAR_CHANGES)[-SIMILAR_CHANGES], found, 0.0)
         share = found / np.sqrt(history.sizes) * 0.5 ** (self._ages(now) / 1000)
         return np.bincount(history.files, weights=share[history.changes], minlength=len(history.paths))
-
-    def _recency(self, now: datetime) -> Signal:
-        history = self.history
-        fresh = 0.5 ** (self._ages(now) / 90) / np.sqrt(history.sizes)
-        counted = np.bincount(history.files, weights=fresh[history.changes], minlength=len(history.paths))
-        return np.log1p(counted)
 
     def _cochange(self, start: Signal, now: datetime) -> Signal:
         """Spread scores from files to the other files in the same changes.

@@ -26,7 +26,10 @@ class Command(TaskCommand):
         parser.add_argument("--depends-on", metavar="IDS", help="comma-separated")
 
     def run(self, options: Options) -> int:
-        given = {name: _split(text) for name, text in given_fields(FindingPatch, options).items()}
+        given = {
+            name: [part for each in text.split(",") if (part := each.strip())]
+            for name, text in given_fields(FindingPatch, options).items()
+        }
         if not given:
             raise InvalidInput.of("--tags", "give --tags, --depends-on or both")
         data = parse_input(FindingPatch, given)
@@ -37,7 +40,3 @@ class Command(TaskCommand):
             raise InvalidInput.of("FINDING", str(error)) from error
         change_finding(team_id=team.pk, task_id=task_id, number=number, data=data, actor=ACTOR)
         return self.answer(options, team, task_id)
-
-
-def _split(text: str) -> list[str]:
-    return [part for each in text.split(",") if (part := each.strip())]

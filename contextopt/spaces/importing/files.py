@@ -185,7 +185,9 @@ def detect_format(name: str, head: bytes) -> Format:
 
 
 def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
-    stream = _peekable(file)
+    stream = (
+        file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file), 2**17)
+    )
     if _peek(stream).startswith(GZIP_MAGIC):
         stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)), 2**17)
     try:
@@ -197,12 +199,6 @@ def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
     if head.startswith(UTF8_BOM):
         stream.read(len(UTF8_BOM))
     return stream
-
-
-def _peekable(file: BinaryIO) -> io.BufferedReader:
-    if isinstance(file, io.BufferedReader):
-        return file
-    return io.BufferedReader(cast(io.RawIOBase, file), 2**17)
 
 
 def _peek(stream: BinaryIO) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -160,7 +160,13 @@ def run_git(folder: Path, arguments: list[str]) -> Iterator[BinaryIO]:
                 process.kill()
                 raise
         if process.returncode:
-            raise UnusableSource(_first_complaint(complaints))
+            complaints.seek(0)
+            text = complaints.read(4_000).decode("utf-8", "replace").strip()
+            raise UnusableSource(
+                f"git: {text.splitlines()[0].removeprefix('fatal: ')}"
+                if text
+                else "git failed without a message"
+            )
 
 
 def git_environment() -> dict[str, str]:
@@ -182,12 +188,6 @@ def git_line(folder: Path, arguments: list[str]) -> str | None:
             return os.fsdecode(output.read()).removesuffix("\n")
     except UnusableSource:
         return None
-
-
-def _first_complaint(complaints: IO[bytes]) -> str:
-    complaints.seek(0)
-    text = complaints.read(4_000).decode("utf-8", "replace").strip()
-    return f"git: {text.splitlines()[0].removeprefix('fatal: ')}" if text else "git failed without a message"
 
 
 def parse_log(output: BinaryIO, files_kept: int) -> Iterator[Commit]:

@@ -116,7 +116,7 @@ def test_a_bad_plan_sends_the_planner_no_files(team: Team) -> None:
 def test_a_retry_that_sends_nothing_saves_nothing(team: Team, root_cause: str) -> None:
     result = make_attempt(make_task(team, files=BEFORE), files=AFTER, root_cause=root_cause)
     assert (result.attempt.saved_tokens, result.attempt.saved_percent) == (None, None)
-    assert result.to_json() | {"saved_tokens": None, "saved_percent": None} == result.to_json()
+    assert result.retry.to_json() | {"saved_tokens": None, "saved_percent": None} == result.retry.to_json()
 
 
 def test_a_replan_is_compared_with_a_full_replan(team: Team) -> None:
@@ -140,8 +140,8 @@ def test_missing_context_sends_everything_again(team: Team) -> None:
     assert payload.text.startswith("## Package manifest\n> ")
     assert payload.baseline_text == without_marks(payload.text)
     assert result.attempt.delta_tokens > result.attempt.full_tokens
-    assert result.to_json()["full_context"] == context
-    assert result.to_json()["text"].startswith("## Package manifest")
+    assert result.retry.to_json()["full_context"] == context
+    assert result.retry.sent.render().startswith("## Package manifest")
     assert memory(task)["src/module_0.py"] == SentFile("f" * 2_000)
 
 
@@ -150,7 +150,7 @@ def test_an_impossible_task_takes_no_more_attempts(team: Team) -> None:
     result = make_attempt(task, files=AFTER, root_cause="impossible_task")
     task.refresh_from_db()
     assert task.state == "impossible"
-    assert result.to_json()["error"] == "The task is impossible: Off by one"
+    assert result.retry.error == "The task is impossible: Off by one"
     assert result.attempt.assembly is None
     assert not Assembly.objects.exists()
     with pytest.raises(Conflict, match="impossible"):
@@ -210,7 +210,7 @@ class TestLog:
         assert (row.kind, row.tokens_before) == ("retry", result.attempt.full_tokens if is_sent else None)
         assert row.tokens_after == result.attempt.delta_tokens
         assert (row.tokens_saved, row.utilisation) == (result.attempt.saved_tokens, None)
-        assert payload.text == result.to_json()["text"]
+        assert payload.text == (result.retry.sent.render() if is_sent else "")
         payload.baseline_text = f"{payload.baseline_text} and more"
         payload.ledger["chars"]["before"] = [1]
         assert "tokens_before" in {found.figure for found in verify_assembly(payload)}

@@ -5,6 +5,7 @@ from django.db import DatabaseError, transaction
 
 from contextopt.agents.handoffs.compression import handed_findings, make_compression
 from contextopt.agents.handoffs.models import HandoffSettings, PhaseCompression
+from contextopt.agents.handoffs.status import compression_json
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
@@ -133,7 +134,7 @@ class TestVersions:
             team=task.team, phase="analysis", max_critical=0, critical_tokens=1, findings_tokens=1
         )
         make_finding(task, tags=["critical"], decision="open")
-        warnings = compress(task, force=True).to_json()["warnings"]
+        warnings = compression_json(compress(task, force=True))["warnings"]
         codes = ["many_critical", "critical_over_budget", "findings_over_budget", "open_decisions"]
         assert [warning["code"] for warning in warnings] == codes
         assert all(warning["remedy"] is None and warning["message"] for warning in warnings)

@@ -13,6 +13,7 @@ from contextopt.agents.handoffs.compression import WrittenBrief, handed_findings
 from contextopt.agents.handoffs.findings import compress_phase
 from contextopt.agents.handoffs.inputs import BundleIn, CompressIn
 from contextopt.agents.handoffs.models import PhaseCompression
+from contextopt.agents.handoffs.status import compression_json
 from contextopt.agents.models import Task
 from contextopt.agents.timeline.account import verify_handoffs
 from contextopt.assemblies.models import Assembly, AssemblyPayload
@@ -53,7 +54,7 @@ def test_the_extract_is_there_at_once_and_the_models_takes_its_place(llm: ModelS
     tasks.write_brief(compression.pk)
     compression.refresh_from_db()
     assert (compression.brief_state, compression.brief, compression.written_by) == ("in_force", GOOD, "small")
-    assert compression.to_json()["other_brief"] == compression.extract
+    assert compression_json(compression)["other_brief"] == compression.extract
     assert compression.brief_tokens == get_tokenizer("cl100k_base").count(GOOD)
     payload = AssemblyPayload.objects.select_related("assembly").get()
     assert payload.text.endswith(GOOD)
