@@ -29,12 +29,12 @@ from contextopt.spaces.importing.pipeline import ImportReport
 from contextopt.spaces.importing.rows import RawRow
 from contextopt.sql import find_one
 from memory.questions import sets
-from memory.questions.evaluationresults import EvaluatedOut, result_rows, to_result
+from memory.questions.evaluationresults import EvaluatedOut, result_json, result_rows
 from memory.questions.evaluations import find_evaluation, request_and_begin
 from memory.questions.growth import Proposal, add_proposal, propose_from_assembly, propose_from_review
 from memory.questions.importing import import_questions
 from memory.questions.inputs import EvaluationIn, MinimumIn, QuestionIn, QuestionPatch, QuestionSetIn
-from memory.questions.models import EvaluatedQuestion, Evaluation, Question, QuestionSet
+from memory.questions.models import Evaluation, Question, QuestionSet
 from memory.review.reservations import find_item
 
 router = Router(tags=["Question sets"])
@@ -151,10 +151,6 @@ def question_json(question: Question) -> dict[str, Any]:
 
 
 evaluation_json = partial(show, EvaluationOut)
-
-
-def result_json(row: EvaluatedQuestion) -> dict[str, Any]:
-    return dict(to_result(row).to_json())
 
 
 def _find_set(request: ApiRequest, set_id: int) -> QuestionSet:

@@ -11,8 +11,7 @@ from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.tasks import ActionName
 from contextopt.engine.values import WarningJson
 from memory.steps.inputs import AgentStepIn
-from memory.steps.results import StepRecordOut
-from memory.steps.step import build_step
+from memory.steps.step import StepRecordOut, build_step
 
 router = Router(tags=["Tasks"])
 

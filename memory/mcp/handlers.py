@@ -34,8 +34,7 @@ from memory.memories.models import Memory
 from memory.search.inputs import SearchIn
 from memory.search.search import ResultOut, find
 from memory.steps.inputs import AgentStepIn, StepFailureIn
-from memory.steps.results import StepResult
-from memory.steps.step import build_step
+from memory.steps.step import StepResult, build_step
 
 NAME, TITLE, VERSION = "contextopt", "Contextopt", "1"
 # The SDK adds this to each result in the revision 2026-07-28.

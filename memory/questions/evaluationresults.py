@@ -1,8 +1,7 @@
 """The results of an evaluation, question by question."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypedDict
+from collections.abc import Iterator
+from typing import Any, TypedDict
 
 from django.db.models import Count, F, QuerySet
 
@@ -16,12 +15,12 @@ from contextopt.engine.values import (
     WarningJson,
     warnings_json,
 )
+from contextopt.responsetypes import show
 from contextopt.spaces.models import Record
 from contextopt.sql import fetch_all
 from memory.questions.evaluations import TOLERANCE, ExpectedOut
 from memory.questions.models import EvaluatedQuestion, Evaluation
 
-FOUND = "found"
 MISSES = {
     "cut": "cut too short",
     "dropped": "dropped",
@@ -55,40 +54,6 @@ class EvaluatedOut(TypedDict):
     warnings: list[WarningJson]
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionResult:
-    """A question's context in one evaluation."""
-
-    question_id: int
-    name: str
-    text: str
-    recall: float
-    precision: float
-    evidence_shown: float | None
-    tokens: int
-    is_empty: bool
-    outcomes: tuple[ExpectedOut, ...]
-    warning_codes: tuple[str, ...]
-
-    @property
-    def missed(self) -> list[ExpectedOut]:
-        return [outcome for outcome in self.outcomes if outcome["outcome"] != FOUND]
-
-    def to_json(self) -> EvaluatedOut:
-        return {
-            "id": self.name,
-            "question_id": self.question_id,
-            "query": self.text,
-            "recall": self.recall,
-            "precision": self.precision,
-            "evidence_shown": self.evidence_shown,
-            "tokens": self.tokens,
-            "empty": self.is_empty,
-            "records": list(self.outcomes),
-            "warnings": warnings_json(map(read_warning, self.warning_codes)),
-        }
-
-
 def read_warning(code: str) -> ContextWarning:
     """Return the warning with a stored code. A code of another version is its own message."""
     return ContextWarning(code, MESSAGES.get(code, code))
@@ -98,25 +63,17 @@ def result_rows(evaluation: Evaluation) -> QuerySet[EvaluatedQuestion]:
     return evaluation.results.select_related("question").defer("question__answer")
 
 
-def to_result(row: EvaluatedQuestion) -> QuestionResult:
-    question = row.question
-    return QuestionResult(
-        question_id=question.pk,
-        name=question.external_id or str(question.pk),
-        text=question.text,
-        recall=row.recall,
-        precision=row.precision,
-        evidence_shown=row.evidence_shown,
-        tokens=row.tokens,
-        is_empty=row.is_empty,
-        outcomes=tuple(row.outcomes),
-        warning_codes=tuple(row.warning_codes),
+def result_json(row: EvaluatedQuestion) -> dict[str, Any]:
+    """Return a question's context as the API and `evaluate --json` show it."""
+    return show(
+        EvaluatedOut,
+        row,
+        id=row.question.name,
+        query=row.question.text,
+        empty=row.is_empty,
+        records=row.outcomes,
+        warnings=warnings_json(map(read_warning, row.warning_codes)),
     )
-
-
-def read_results(evaluation: Evaluation) -> Sequence[QuestionResult]:
-    """Return the results in the order of the questions."""
-    return [to_result(row) for row in result_rows(evaluation).order_by("question_id")]
 
 
 def erase_from_evaluations(record: Record) -> int:

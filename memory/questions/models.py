@@ -1,6 +1,6 @@
 """Questions with the records that answer them, and the results of asking them."""
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.serializers.json import DjangoJSONEncoder
@@ -17,6 +17,7 @@ from memory.feedback.models import ANSWER_MAX
 
 QUESTION_ID_MAX = 500
 SETTINGS_KEY_CHARS = 32
+FOUND = "found"
 
 
 class QuestionSetQuerySet(models.QuerySet["QuestionSet"]):
@@ -107,6 +108,11 @@ class Question(models.Model):
 
     def __str__(self) -> str:
         return self.text[:80]
+
+    @property
+    def name(self) -> str:
+        """The id that it was imported with, or else its number."""
+        return self.external_id or str(self.pk)
 
 
 class ExpectedRecord(models.Model):
@@ -242,3 +248,7 @@ class EvaluatedQuestion(models.Model):
 
     def __str__(self) -> str:
         return f"question {self.question_id} in evaluation {self.evaluation_id}"
+
+    @property
+    def missed(self) -> list[dict[str, Any]]:
+        return [outcome for outcome in self.outcomes if outcome["outcome"] != FOUND]

@@ -29,7 +29,7 @@ from dashboard.kit.responses import newest_page, render_page
 from dashboard.kit.uploads import render_import
 from dashboard.pages.questions.forms import MinimumForm, QuestionsUploadForm, RenameForm, SetForm
 from memory.questions.calibration import begin_calibration, draft_proposed, read_calibration
-from memory.questions.evaluationresults import MISSES, QuestionResult, to_result
+from memory.questions.evaluationresults import MISSES
 from memory.questions.evaluations import (
     last_evaluation,
     reaches,
@@ -91,7 +91,7 @@ class QuestionRow:
     """A question with its result in the evaluation shown, if it was asked there."""
 
     question: Question
-    result: QuestionResult | None
+    result: EvaluatedQuestion | None
     titles: Mapping[int, str]
 
     @property
@@ -158,10 +158,10 @@ def _render_set(
 
 
 def _rows(questions: Sequence[Question], shown: Evaluation | None) -> list[QuestionRow]:
-    results: dict[int, QuestionResult] = {}
+    results: dict[int, EvaluatedQuestion] = {}
     if shown is not None:
         rows = EvaluatedQuestion.objects.filter(evaluation=shown, question__in=[q.pk for q in questions])
-        results = {row.question_id: to_result(row) for row in rows.select_related("question")}
+        results = {row.question_id: row for row in rows}
     missed = [each["id"] for result in results.values() for each in result.missed]
     titles = dict(Record.objects.live().filter(pk__in=missed).values_list("pk", "title"))
     return [QuestionRow(question, results.get(question.pk), titles) for question in questions]

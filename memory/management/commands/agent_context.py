@@ -12,8 +12,7 @@ from contextopt.management.handoffs import find_named_task
 from contextopt.people.models import Team
 from contextopt.repositories.models import Repository
 from memory.steps.inputs import AgentStepIn, StepFailureIn
-from memory.steps.results import StepResult
-from memory.steps.step import build_step
+from memory.steps.step import StepResult, build_step
 
 
 class Command(ReportingCommand):

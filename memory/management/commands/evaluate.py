@@ -20,10 +20,10 @@ from contextopt.management.upkeep import make_searchable
 from contextopt.spaces.configs import find_config
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import SEARCHABLE
-from memory.questions.evaluationresults import MISSES, QuestionResult, read_results
+from memory.questions.evaluationresults import MISSES, result_json, result_rows
 from memory.questions.evaluations import EVALUATIONS, reaches, start_evaluation
 from memory.questions.inputs import EvaluationIn, Recall
-from memory.questions.models import Evaluation, EvaluationState
+from memory.questions.models import EvaluatedQuestion, Evaluation, EvaluationState
 from memory.questions.sets import find_named_set
 
 MISSES_SHOWN = 20
@@ -89,11 +89,11 @@ class Command(ReportingCommand):
         return f"Interrupted after {plural(asked, 'question')}. A worker asks the rest."
 
     def _answer(self, options: Options, space: Space, evaluation: Evaluation) -> None:
-        results = read_results(evaluation)
+        results = result_rows(evaluation).order_by("question_id")
         figures = ("questions", "recall", "precision", "evidence_shown", "tokens_mean", "empty")
         answer = {
             **{name: getattr(evaluation, name) for name in figures},
-            "per_question": [result.to_json() for result in results],
+            "per_question": [result_json(row) for row in results],
         }
         text = (
             f"{evaluation.question_set.name} in {space.name}, config v{evaluation.config_version}: "
@@ -102,13 +102,12 @@ class Command(ReportingCommand):
             f"{evaluation.tokens_mean:,.0f} tokens on average, {evaluation.empty:,} empty, "
             f"{plural(evaluation.questions, 'question')}"
         )
-        missed = [_describe(result) for result in results if result.recall < 1]
+        missed = [_describe(row) for row in results if row.recall < 1]
         more = more_in_json(len(missed) - MISSES_SHOWN)
         self.print_answer(options, answer, "\n".join([text, *missed[:MISSES_SHOWN], *more]))
 
 
-def _describe(result: QuestionResult) -> str:
-    lost = ", ".join(
-        f"{each['external_id'] or each['id']} {MISSES[each['outcome']]}" for each in result.missed
-    )
-    return f"{result.recall:.2f}  {result.name}  {' '.join(result.text.split())[:80]}  ({lost})"
+def _describe(row: EvaluatedQuestion) -> str:
+    lost = ", ".join(f"{each['external_id'] or each['id']} {MISSES[each['outcome']]}" for each in row.missed)
+    question = row.question
+    return f"{row.recall:.2f}  {question.name}  {' '.join(question.text.split())[:80]}  ({lost})"

@@ -16,7 +16,7 @@ from contextopt.locks import Lock, only_here
 from contextopt.spaces.configs import draft_settings, publish_settings
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.records import delete_record
-from memory.questions.evaluationresults import read_results
+from memory.questions.evaluationresults import result_rows
 from memory.questions.evaluations import (
     EVALUATIONS,
     last_evaluation,
@@ -87,16 +87,16 @@ def test_gives_the_benchmarks_recall(space, questions, budget) -> None:
 def test_a_record_cut_too_short_is_not_found(space, questions) -> None:
     short = run(questions, settings=ConfigIn(question_notes_chars=15))
     assert short.recall < 1
-    outcomes = {each["outcome"] for result in read_results(short) for each in result.outcomes}
+    outcomes = {each["outcome"] for result in result_rows(short) for each in result.outcomes}
     assert "cut" in outcomes
 
 
 def test_says_which_step_lost_a_record(space, questions, talk) -> None:
     delete_record(record=talk[0], actor="test")
-    first, *_, last = read_results(run(questions, context_tokens=60))
+    first, *_, last = result_rows(run(questions, context_tokens=60)).order_by("question_id")
     assert [each["outcome"] for each in first.missed] == ["deleted"]
     assert (first.recall, first.name, last.name) == (0.0, "q1", "q4")
-    dropped = [each for result in read_results(run(questions, context_tokens=30)) for each in result.missed]
+    dropped = [each for result in result_rows(run(questions, context_tokens=30)) for each in result.missed]
     assert {"over_budget"} == {each["reason"] for each in dropped if each["outcome"] == "dropped"}
 
 
@@ -105,7 +105,7 @@ def test_a_purged_record_leaves_no_name(space, questions, talk) -> None:
     before = (evaluation.recall, evaluation.precision)
     purge_record(record=talk[0], actor="test")
     talk[0].refresh_from_db()
-    named = [each["external_id"] for result in read_results(evaluation) for each in result.outcomes]
+    named = [each["external_id"] for result in result_rows(evaluation) for each in result.outcomes]
     assert "D1:1" not in named
     assert {talk[0].external_id, "D1:2"} < set(named)
     evaluation.refresh_from_db()

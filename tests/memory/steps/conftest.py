@@ -12,8 +12,7 @@ from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.models import Space
 from memory.steps.inputs import AgentStepIn
-from memory.steps.results import StepResult
-from memory.steps.step import build_step
+from memory.steps.step import StepResult, build_step
 from tests import factories
 from tests.gitrepos import SHOP
 from tests.memory.factories import make_memory, make_strategy

@@ -20,7 +20,7 @@ from contextopt.spaces.models import Record, Space
 from memory.memories.models import Memory
 from memory.steps.candidates import IN_RETRY, SENT_BEFORE
 from memory.steps.inputs import AgentStepIn
-from memory.steps.results import StepResult
+from memory.steps.step import StepResult
 from memory.strategies.models import StrategyUse
 from tests import factories
 from tests.gitrepos import SHOP

@@ -8,8 +8,7 @@ from contextopt.repositories.models import Repository
 from contextopt.spaces.models import Space
 from dashboard.pages.assemblies.sections import section_rows
 from memory.steps.inputs import AgentStepIn
-from memory.steps.results import StepResult
-from memory.steps.step import build_step
+from memory.steps.step import StepResult, build_step
 from tests.memory.steps.conftest import TASK, shop
 
 __all__ = ["shop"]
