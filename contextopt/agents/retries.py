@@ -1,6 +1,6 @@
 """Records attempts: what a receiver has → engine → log → what it has now."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from time import perf_counter
 from typing import Any
@@ -124,7 +124,7 @@ class Retry:
                 "attempt": self.failed.attempt_number,
                 "root_cause": self.failed.diagnosis.root_cause,
                 "action": self.plan.action,
-                **self.limits.to_json(),
+                **asdict(self.limits),
                 **request,
             },
         )

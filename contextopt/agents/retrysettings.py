@@ -1,5 +1,6 @@
 """How much of the error and of the changes a retry is sent: the team's settings, or else the defaults."""
 
+from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar
 
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -7,13 +8,14 @@ from django.db import models
 from django.db.models import Q
 
 from contextopt.agents.inputs import RetryLimitsIn
-from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS, UNCUT, DeltaLimits
+from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS, UNCUT
 from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
 from contextopt.engine.agents.retries import RetryLimits
 from contextopt.limits import ACTOR_MAX
 from contextopt.people.models import Team
 
 _DEFAULTS = RetryLimits()
+_LIMITS = {each.name for each in fields(RetryLimits)}
 
 
 def _limit(default: int | None, low: int, high: int, help_text: str) -> Any:
@@ -31,11 +33,9 @@ class RetrySettings(models.Model):
     error_tokens = _limit(
         _DEFAULTS.error_tokens, MIN_TOKENS, MAX_ERROR_TOKENS, "Maximum tokens of the error in a retry."
     )
-    diff_lines = _limit(
-        _DEFAULTS.deltas.max_changed_lines, 1, MAX_DIFF_LINES, "Maximum changed lines shown of each file."
-    )
+    diff_lines = _limit(_DEFAULTS.diff_lines, 1, MAX_DIFF_LINES, "Maximum changed lines shown of each file.")
     diff_characters = _limit(
-        _DEFAULTS.deltas.max_chars, MIN_CHARS, MAX_DIFF_CHARS, "Maximum characters of each file's change."
+        _DEFAULTS.diff_characters, MIN_CHARS, MAX_DIFF_CHARS, "Maximum characters of each file's change."
     )
     updated_by = models.CharField(max_length=ACTOR_MAX, blank=True, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
@@ -57,14 +57,12 @@ class RetrySettings(models.Model):
         return f"retries of {self.team}"
 
     def to_value(self) -> RetryLimits:
-        return RetryLimits(self.error_tokens, DeltaLimits(self.diff_lines, self.diff_characters))
+        return RetryLimits(self.diff_lines, self.diff_characters, self.error_tokens)
 
 
 def resolve_limits(team_id: int, asked: RetryLimitsIn) -> RetryLimits:
     """Return the limits of a retry: those asked for, else the team's, else the defaults."""
     stored = RetrySettings.objects.filter(team_id=team_id).first()
     limits = stored.to_value() if stored else _DEFAULTS
-    deltas = DeltaLimits(
-        asked.diff_lines or limits.deltas.max_changed_lines, asked.diff_characters or limits.deltas.max_chars
-    )
-    return RetryLimits(asked.error_tokens or limits.error_tokens, UNCUT if asked.uncut else deltas)
+    limits = replace(limits, **asked.model_dump(include=_LIMITS, exclude_none=True))
+    return replace(limits, **asdict(UNCUT)) if asked.uncut else limits

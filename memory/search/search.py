@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from django.db import models
 from django.db.models.functions import Left, Length
 
 from contextopt.errors import InvalidInput
 from contextopt.people.models import Team
+from contextopt.responsetypes import show
 from contextopt.search import registry
 from contextopt.search.hybrid import Hit, Method, PreparedQuery, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters
@@ -189,14 +190,5 @@ def describe(hit: Hit, row: Any, method: Method, min_relevance: float | None = N
         thread=row.thread if is_record else None,
         repository=None if is_record else row.repository,
         trust_level=RECORD_TRUST if is_record else row.trust_level,
-        parts=PartsOut(
-            method=method,
-            lexical=hit.lexical,
-            lexical_rank=hit.lexical_rank,
-            similarity=hit.similarity,
-            vector_rank=hit.vector_rank,
-            fused=hit.fused,
-            relevance=hit.relevance,
-            decay=hit.decay,
-        ),
+        parts=cast("PartsOut", show(PartsOut, hit, method=method)),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db import models
@@ -119,10 +120,13 @@ def _read(task: Task, kind: EventKind, key: Any, limit: int) -> Iterator[Event]:
         if kind.rank == rank:
             after |= Q(at=moment, place__gt=number)
         rows = rows.filter(after)
-    return (build(row) for row in rows.order_by("at", "place")[:limit])
+    for row in rows.order_by("at", "place")[:limit]:
+        yield build(row, partial(Event, row.at, kind, row.place, task.phase_at(row.at)))
 
 
-type Source = tuple[models.QuerySet[Any], Callable[[Any], Event]]
+type MakeEvent = Callable[..., Event]
+"""Makes the event of a row, whose time, kind, number and phase are known."""
+type Source = tuple[models.QuerySet[Any], Callable[[Any, MakeEvent], Event]]
 
 # Rows are dated by their assemblies, so that the timeline and the account agree on the phases.
 AT_ASSEMBLY = Coalesce("assembly__created_at", "created_at")
@@ -137,13 +141,9 @@ def _sent(task: Task) -> models.QuerySet[Assembly]:
 
 
 def _hints(task: Task) -> Source:
-    def build(row: Assembly) -> Event:
+    def build(row: Assembly, make: MakeEvent) -> Event:
         ledger = row.payload.ledger
-        return Event(
-            at=row.created_at,
-            kind=EventKind.HINT,
-            number=row.pk,
-            phase=task.phase_at(row.created_at),
+        return make(
             title="Strategy hint given",
             note=f"Similarity {ledger['similarity']:.2f}",
             assembly=row,
@@ -155,12 +155,8 @@ def _hints(task: Task) -> Source:
 
 
 def _contexts(task: Task) -> Source:
-    def build(row: Assembly) -> Event:
-        return Event(
-            at=row.created_at,
-            kind=EventKind.CONTEXT,
-            number=row.pk,
-            phase=task.phase_at(row.created_at),
+    def build(row: Assembly, make: MakeEvent) -> Event:
+        return make(
             title="Context sent",
             label=row.phase,
             note=context_note(row.payload.ledger, row.payload.config),
@@ -172,16 +168,11 @@ def _contexts(task: Task) -> Source:
 
 
 def _findings(task: Task) -> Source:
-    def build(row: Finding) -> Event:
-        now = task.phase_at(row.created_at)
+    def build(row: Finding, make: MakeEvent) -> Event:
         marks = [row.category.replace("_", " ")]
         marks += ["critical"] * ("critical" in row.tags) + ["decision open"] * row.is_open
-        marks += [f"of {row.phase}"] * (row.phase != now)
-        return Event(
-            at=row.created_at,
-            kind=EventKind.FINDING,
-            number=row.number,
-            phase=now,
+        marks += [f"of {row.phase}"] * (row.phase != task.phase_at(row.created_at))
+        return make(
             title=f"{row.key} added",
             note=", ".join(marks),
             finding=row.key,
@@ -192,13 +183,8 @@ def _findings(task: Task) -> Source:
 
 
 def _decisions(task: Task) -> Source:
-    def build(row: Finding) -> Event:
-        assert row.resolved_at is not None
-        return Event(
-            at=row.resolved_at,
-            kind=EventKind.DECISION,
-            number=row.number,
-            phase=task.phase_at(row.resolved_at),
+    def build(row: Finding, make: MakeEvent) -> Event:
+        return make(
             title=f"Decision on {row.key} resolved",
             note=f"By {row.resolved_by}" if row.resolved_by else "",
             text=row.resolution,
@@ -213,12 +199,8 @@ def _handoffs(task: Task) -> Source:
     made = PhaseCompression.objects.filter(task=task)
     last = dict(made.filter(made_in="").values_list("phase").annotate(Max("version")).order_by())
 
-    def build(row: Any) -> Event:
-        return Event(
-            at=row.at,
-            kind=EventKind.HANDOFF,
-            number=row.pk,
-            phase=task.phase_at(row.at),
+    def build(row: Any, make: MakeEvent) -> Event:
+        return make(
             title=_handoff_title(task, row, is_last=last.get(row.phase) == row.version),
             note=f"Brief of {row.brief_tokens:,} tokens, {plural(len(row.critical), 'critical finding')}",
             label="" if row.assembly else "brief in progress",
@@ -245,12 +227,8 @@ def _attempt_rows(task: Task) -> models.QuerySet[Attempt]:
 
 
 def _attempts(task: Task) -> Source:
-    def build(row: Any) -> Event:
-        return Event(
-            at=row.at,
-            kind=EventKind.ATTEMPT,
-            number=row.number,
-            phase=task.phase_at(row.at),
+    def build(row: Any, make: MakeEvent) -> Event:
+        return make(
             title=f"Attempt {row.number:,} failed",
             label=row.root_cause,
             note=str(row.diagnosis.get("reason") or ""),
@@ -271,15 +249,11 @@ RETRY_TITLES = {
 
 
 def _retries(task: Task) -> Source:
-    def build(row: Any) -> Event:
+    def build(row: Any, make: MakeEvent) -> Event:
         # A retry within an agent's context has no tokens of its own: the context's event has them all.
         is_part = row.assembly is not None and row.assembly.kind == Kind.AGENT
         baseline = FULL_REPLAN if row.action == Action.REPLAN else BASELINES[Kind.RETRY]
-        return Event(
-            at=row.at,
-            kind=EventKind.RETRY,
-            number=row.number,
-            phase=task.phase_at(row.at),
+        return make(
             title=RETRY_TITLES[row.action],
             note=attempt_note(row),
             assembly=None if is_part else row.assembly,
@@ -292,13 +266,9 @@ def _retries(task: Task) -> Source:
 
 
 def _completion(task: Task) -> Source:
-    def build(row: Completion) -> Event:
+    def build(row: Completion, make: MakeEvent) -> Event:
         outcome, quality = row.report["outcome"], row.report["quality_score"]
-        return Event(
-            at=row.created_at,
-            kind=EventKind.COMPLETION,
-            number=row.pk,
-            phase=task.phase_at(row.created_at),
+        return make(
             title=f"{str(outcome).capitalize()}, quality {quality:g}",
             note=learned_note(row.learned),
             memory_id=(row.learned or {}).get("strategy_id"),

@@ -47,16 +47,18 @@ _MIN_RENAME_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class DeltaLimits:
-    """Limits for the delta of one file; None is no limit. A new file shows its first `max_chars`."""
+    """How many changed lines and characters of a file's delta are sent; None is no limit. A new file shows
+    its first characters.
+    """
 
-    max_changed_lines: int | None = 20
-    max_chars: int | None = 500
+    diff_lines: int | None = 20
+    diff_characters: int | None = 500
 
     def __post_init__(self) -> None:
-        if self.max_changed_lines is not None:
-            check_int("max_changed_lines", self.max_changed_lines, 1, MAX_INT)
-        if self.max_chars is not None:
-            check_int("max_chars", self.max_chars, MIN_CHARS, MAX_INT)
+        if self.diff_lines is not None:
+            check_int("diff_lines", self.diff_lines, 1, MAX_INT)
+        if self.diff_characters is not None:
+            check_int("diff_characters", self.diff_characters, MIN_CHARS, MAX_INT)
 
 
 DEFAULT_LIMITS = DeltaLimits()
@@ -171,7 +173,7 @@ def _change(
 ) -> tuple[str, bool]:
     """Return the diff, or the whole file if that is not larger, and whether it was cut."""
     patch, is_truncated = _cut_patch(diff_lines(old, current, work), limits)
-    if limits.max_chars is None or len(current) <= limits.max_chars:
+    if limits.diff_characters is None or len(current) <= limits.diff_characters:
         full = f"{FULL_FILE}\n{current}"
         if count_text(full) < count_text(patch):
             return full, False
@@ -179,10 +181,10 @@ def _change(
 
 
 def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
-    if limits.max_chars is None or len(content) <= limits.max_chars:
+    if limits.diff_characters is None or len(content) <= limits.diff_characters:
         return f"{NEW_FILE}\n{content}", False
-    beginning = content[: limits.max_chars]
-    left_out = len(content) - limits.max_chars
+    beginning = content[: limits.diff_characters]
+    left_out = len(content) - limits.diff_characters
     break_ = "" if beginning.endswith("\n") else "\n"
     return f"{NEW_FILE}\n{beginning}{break_}[… {left_out:,} more characters left out]", True
 
@@ -190,17 +192,17 @@ def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
 def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
     """Cut the diff at a line so that it fits the limits with its note. Long lines are shortened first."""
     total = patch.changed_lines
-    lines = _beginning(patch.lines, limits.max_chars)
-    too_many = limits.max_changed_lines is not None and total > limits.max_changed_lines
-    too_long = limits.max_chars is not None and sum(map(len, lines)) > limits.max_chars
+    lines = _beginning(patch.lines, limits.diff_characters)
+    too_many = limits.diff_lines is not None and total > limits.diff_lines
+    too_long = limits.diff_characters is not None and sum(map(len, lines)) > limits.diff_characters
     if not too_many and not too_long:
         return "".join(lines), False
     room = math.inf
-    if limits.max_chars is not None:
-        room = limits.max_chars - len(_cut_note(total))
+    if limits.diff_characters is not None:
+        room = limits.diff_characters - len(_cut_note(total))
         is_long = int(room) // 3
         lines = shorten_lines(lines, min(is_long, max(int(room) // (total + 1), MIN_LINE_CHARS)), is_long)
-    most = math.inf if limits.max_changed_lines is None else limits.max_changed_lines
+    most = math.inf if limits.diff_lines is None else limits.diff_lines
     end = shown = used = 0
     for position, line in enumerate(lines):
         used += len(line)

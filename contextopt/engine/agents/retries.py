@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
 from contextopt.engine.agents.deltas import (
-    DEFAULT_LIMITS,
     ChangedFile,
     Content,
     DeltaLimits,
@@ -174,21 +173,14 @@ class FailedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryLimits:
+class RetryLimits(DeltaLimits):
     """How much of the error and of each file's change is sent."""
 
     error_tokens: int = ERROR_TOKENS
-    deltas: DeltaLimits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
+        DeltaLimits.__post_init__(self)
         check_int("error_tokens", self.error_tokens, MIN_TOKENS, MAX_ERROR_TOKENS)
-
-    def to_json(self) -> dict[str, int | None]:
-        return {
-            "error_tokens": self.error_tokens,
-            "diff_lines": self.deltas.max_changed_lines,
-            "diff_characters": self.deltas.max_chars,
-        }
 
 
 DEFAULT_RETRY_LIMITS = RetryLimits()
@@ -301,7 +293,7 @@ def plan_retry(
     )
     task = retry_task(attempt)
     if action == "retry":
-        deltas = build_delta(receiver, current, counter.count_text, limits.deltas)
+        deltas = build_delta(receiver, current, counter.count_text, limits)
         context = replace(context, changed_files=deltas.changed_files)
         delta = _counted(context, counter)
         # Everything is sent with marks, which make it larger than the baseline.

@@ -95,7 +95,7 @@ def test_says_which_step_lost_a_record(space, questions, talk) -> None:
     delete_record(record=talk[0], actor="test")
     first, *_, last = result_rows(run(questions, context_tokens=60)).order_by("question_id")
     assert [each["outcome"] for each in first.missed] == ["deleted"]
-    assert (first.recall, first.name, last.name) == (0.0, "q1", "q4")
+    assert (first.recall, first.question.name, last.question.name) == (0.0, "q1", "q4")
     dropped = [each for result in result_rows(run(questions, context_tokens=30)) for each in result.missed]
     assert {"over_budget"} == {each["reason"] for each in dropped if each["outcome"] == "dropped"}
 

@@ -219,7 +219,7 @@ def test_the_whole_file_is_sent_if_the_diff_would_be_larger() -> None:
 
 def test_limits_cut_at_a_line_and_say_what_is_missing() -> None:
     new = "".join(line.replace("=", "==") for line in LINES)
-    cut = only(delta({"a.py": TEXT}, {"a.py": new}, DeltaLimits(max_changed_lines=20, max_chars=None)))
+    cut = only(delta({"a.py": TEXT}, {"a.py": new}, DeltaLimits(diff_lines=20, diff_characters=None)))
     assert sum(line[:1] in "+-" for line in cut.diff.split("\n")) == 20
     assert cut.diff.endswith("\n[… 100 more changed lines left out]")
     short = only(delta({"a.py": TEXT}, {"a.py": new}))
@@ -314,7 +314,7 @@ class TestLongLines:
         (change,) = build_delta(
             fully_sent({"a.json": old}), {"a.json": new}, TOKENIZER.count, limits
         ).changed_files
-        assert len(change.diff) <= (limits.max_chars or math.inf)
+        assert len(change.diff) <= (limits.diff_characters or math.inf)
         return change
 
     def test_the_change_is_in_sight_on_both_sides(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.agents.patches import apply_change
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
-from contextopt.engine.agents.deltas import UNCUT, ChangedFile, SentFile, fully_sent
+from contextopt.engine.agents.deltas import ChangedFile, SentFile, fully_sent
 from contextopt.engine.agents.plans import PLAN_SUMMARY_CHARS, read_plan, summarise_plan
 from contextopt.engine.agents.retries import (
     Diagnosis,
@@ -314,7 +314,7 @@ def test_an_uncut_plan_applies(before: str, after: str) -> None:
     context = AgentContext(tree="src/\n" * 5_000)
     outcome = plan_retry(
         make_attempt(context=context), fully_sent({"a": before}), {"a": after}, EXACT,
-        limits=RetryLimits(deltas=UNCUT),
+        limits=RetryLimits(None, None),
     )  # fmt: skip
     for change in outcome.context.changed_files:
         if "\0" in before + after:
