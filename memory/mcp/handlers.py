@@ -14,7 +14,7 @@ from contextopt.agents.inputs import DiagnosisIn
 from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.log import log_assembly
-from contextopt.assemblies.replay.explanation import Explanation, explain_record, find_expected
+from contextopt.assemblies.replay.explanation import explain_record, find_expected
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.agents.retries import IMPLEMENTATION_ERROR
 from contextopt.engine.text.cleaning import flatten, flatten_to
@@ -228,16 +228,13 @@ def explain_context(caller: Caller, assembly_id: int, expected: str) -> str:
     rows = caller.contexts().for_replay().filter(pk=assembly_id)
     assembly = find_one(rows, f"context {assembly_id}")
     record = find_expected(assembly, expected, caller.records(), field="record")
-    return "\n".join(_explanation_lines(explain_record(assembly, record)))
-
-
-def _explanation_lines(explained: Explanation) -> list[str]:
+    explained = explain_record(assembly, record)
     lines = [f"{explained.step}: {explained.message}"]
     if explained.parts:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in explained.parts.items())
         lines.append(f"Score parts, each 0 to 10: {parts}.")
     title = quote(flatten_to(explained.record.title, TITLE_CHARS))
-    return [*lines, f"Record {explained.record.pk}. {QUOTED}", title]
+    return "\n".join([*lines, f"Record {explained.record.pk}. {QUOTED}", title])
 
 
 SOURCE = "mcp"

@@ -58,7 +58,12 @@ class Command(ReportingCommand):
         if options["json"] and not options["yes"]:
             self.print_json(plan_json(plan))
             return DONE
-        self._show(plan)
+        for change in plan.changes:
+            self.stderr.write(change.diff().rstrip("\n") or f"{change.path}: no change")
+        self.stderr.write(
+            f"\nSpace {plan.space!r}, created if it is missing. A key for this connection, kept in "
+            f"{plan.key_file}, which only you can read."
+        )
         if not options["yes"] and not self._agrees("Write these changes?"):
             self.stderr.write("Nothing was changed.")
             return REJECTED
@@ -68,14 +73,6 @@ class Command(ReportingCommand):
         if not self.is_connected:
             return super().how_far()
         return "Interrupted. The tool is connected. Import the missing commits with import_git."
-
-    def _show(self, plan: Plan) -> None:
-        for change in plan.changes:
-            self.stderr.write(change.diff().rstrip("\n") or f"{change.path}: no change")
-        self.stderr.write(
-            f"\nSpace {plan.space!r}, created if it is missing. A key for this connection, kept in "
-            f"{plan.key_file}, which only you can read."
-        )
 
     def _agrees(self, question: str) -> bool:
         if sys.stdin is None or not sys.stdin.isatty():

@@ -38,7 +38,11 @@ _TOKEN = re.compile(r"::|[{},*]|\bas\b|(?:r#)?\w+")
 
 
 def _imports(capture: str, node: Node) -> Iterator[Import]:
-    level = _inline_modules(node)
+    # Modules written inline around the import.
+    level, above = 0, node.parent
+    while above is not None:
+        level += above.type == "mod_item" and above.child_by_field_name("body") is not None
+        above = above.parent
     if capture == "_mod":
         yield Import(_path_attribute(node) or text(node), line(node), "mod", level=level)
     elif capture == "_use":
@@ -68,15 +72,6 @@ def use_paths(tree: str) -> Iterator[str]:
             is_alias = True
         elif sign != "::" and not is_alias:
             current.append(sign.removeprefix("r#"))
-
-
-def _inline_modules(node: Node) -> int:
-    count, above = 0, node.parent
-    while above is not None:
-        if above.type == "mod_item" and above.child_by_field_name("body") is not None:
-            count += 1
-        above = above.parent
-    return count
 
 
 def _path_attribute(name: Node) -> str:
