@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, cast
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -18,7 +18,7 @@ from contextopt.api.protocol.authentication import (
     in_reach,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.api.protocol.problems import FieldError, errors_of
 from contextopt.assemblies import savings
 from contextopt.assemblies.assemble import assemble_space
@@ -136,11 +136,6 @@ class AssemblyRow(TypedDict):
     created_at: datetime
 
 
-class AssemblyPage(TypedDict):
-    items: list[AssemblyRow]
-    next_cursor: str | None
-
-
 class LedgerEntryOut(IncludedOut):
     kept: bool
     reason: str
@@ -249,6 +244,11 @@ BATCH_MAX = 100
 class AssemblyQuery(PageQuery):
     """Filters for assemblies. All of them must match."""
 
+    lookups: ClassVar = {
+        "space": "space__slug", "empty": None, "warning": None, "not_delivered": None,
+        "since": "created_at__gte", "until": "created_at__lte",
+    }  # fmt: skip
+
     space: Slug | None = None
     stage: Annotated[int | None, Field(ge=2, le=5)] = None
     kind: Literal["space", "phase", "retry", "handoff", "hint", "agent"] | None = None
@@ -279,17 +279,7 @@ class AssemblyQuery(PageQuery):
             rows = rows.not_delivered() if self.not_delivered else rows.exclude(UNDELIVERED)
         if self.warning is not None:
             rows = rows.warned(self.warning)
-        return match_given(
-            rows,
-            space__slug=self.space,
-            stage=self.stage,
-            kind=self.kind,
-            conversation=self.conversation,
-            sha256=self.sha256,
-            truncated=self.truncated,
-            created_at__gte=self.since,
-            created_at__lte=self.until,
-        )
+        return self.where(rows)
 
 
 class BatchQuery(PromptIn):
@@ -339,7 +329,7 @@ def answer_query(request: ApiRequest, data: BatchIn, query: BatchQuery) -> Batch
     return {"id": query.id, "assembly": cast(AssemblyOut, result.to_json())}
 
 
-@router.get("/assemblies", auth=READ, response=AssemblyPage, summary="List assemblies")
+@router.get("/assemblies", auth=READ, response=page_of(AssemblyRow), summary="List assemblies")
 @within_spaces()
 def list_assemblies(request: ApiRequest, query: Query[AssemblyQuery]) -> HttpResponse:
     """Returns the figures of assemblies, newest first. The texts are in the single assembly."""

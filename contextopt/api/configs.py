@@ -1,14 +1,14 @@
 """Endpoints for configs: numbered versions of a space's settings."""
 
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import BaseModel, Field
 
 from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, find_space, within_spaces
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.settings import SETTINGS
 from contextopt.engine.validation import ALL
 from contextopt.inputs import Ordinal, Slug
@@ -33,11 +33,6 @@ class ConfigOut(BaseModel):
     created_at: datetime
 
 
-class ConfigPage(TypedDict):
-    items: list[ConfigOut]
-    next_cursor: str | None
-
-
 def config_json(config: ContextConfig) -> dict[str, Any]:
     shown = config.settings.to_stored()
     alls = {name: ALL for name, one in SETTINGS.items() if one.is_all and shown[name] is None}
@@ -45,7 +40,7 @@ def config_json(config: ContextConfig) -> dict[str, Any]:
     return about | shown | alls
 
 
-@router.get("/spaces/{slug}/configs", auth=READ, response=ConfigPage, summary="List config versions")
+@router.get("/spaces/{slug}/configs", auth=READ, response=page_of(ConfigOut), summary="List config versions")
 @within_spaces()
 def list_configs(request: ApiRequest, slug: Path[Slug], page: Query[PageQuery]) -> HttpResponse:
     """Returns the space's configs, newest first. One of them is active."""

@@ -1,14 +1,13 @@
 """Endpoints for conversations: messages sent with a space's context, and their answers."""
 
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor, in_reach, within_spaces
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.chat import outbox, promptbuilder
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import Conversation, Message
@@ -77,11 +76,9 @@ class PromptOut(TypedDict):
 
 
 class ConversationQuery(PageQuery):
-    space: Slug | None = None
+    lookups: ClassVar = {"space": "space__slug"}
 
-    def select(self, team_id: int) -> QuerySet[Conversation]:
-        rows = Conversation.objects.with_space().filter(team_id=team_id)
-        return match_given(rows, space__slug=self.space)
+    space: Slug | None = None
 
 
 def conversation_json(conversation: Conversation) -> dict[str, Any]:
@@ -106,7 +103,8 @@ def create_conversation(request: ApiRequest, data: ConversationIn) -> HttpRespon
 @within_spaces()
 def list_conversations(request: ApiRequest, query: Query[ConversationQuery]) -> HttpResponse:
     """Returns the team's conversations, most recently used first."""
-    rows = in_reach(request, query.select(request.auth.team_id))
+    found = Conversation.objects.with_space().filter(team_id=request.auth.team_id)
+    rows = in_reach(request, query.where(found))
     return reply(list_page(rows, BY_TIME, query, conversation_json))
 
 

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal, TypedDict
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 
@@ -35,7 +34,7 @@ from contextopt.agents.inputs import naming
 from contextopt.agents.tasks import find_task
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.briefs.compressor import compress
 from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
@@ -105,9 +104,6 @@ class CompressionQuery(PageQuery):
 
     phase: PhaseName | None = None
 
-    def select(self, found: QuerySet[PhaseCompression]) -> QuerySet[PhaseCompression]:
-        return match_given(found, phase=self.phase)
-
 
 class FindingQuery(PageQuery):
     """Filters for findings. All of them must match."""
@@ -115,9 +111,6 @@ class FindingQuery(PageQuery):
     phase: PhaseName | None = None
     category: Category | None = None
     decision: Literal["open", "resolved"] | None = None
-
-    def select(self, found: QuerySet[Finding]) -> QuerySet[Finding]:
-        return match_given(found, phase=self.phase, category=self.category, decision=self.decision)
 
 
 def version_json(compression: PhaseCompression) -> dict[str, Any]:
@@ -163,7 +156,7 @@ def create_finding(request: ApiRequest, task_id: Path[Id], data: FindingIn) -> H
 def list_findings(request: ApiRequest, task_id: Path[Id], query: Query[FindingQuery]) -> HttpResponse:
     """Returns the findings of all phases in order."""
     found = Finding.objects.filter(task=find_task(request.auth.team_id, task_id))
-    return reply(list_page(query.select(found), IN_ORDER, query, finding_json))
+    return reply(list_page(query.where(found), IN_ORDER, query, finding_json))
 
 
 @router.get(
@@ -242,11 +235,7 @@ def list_compressions(request: ApiRequest, task_id: Path[Id], query: Query[Compr
     """Returns all versions of the task's hand-offs, oldest first."""
     task = find_task(request.auth.team_id, task_id)
     found = PhaseCompression.objects.filter(task=task).select_related("assembly")
-    return reply(
-        list_page(
-            query.select(found), BY_ID, query, lambda each: {"phase": each.phase, **compression_json(each)}
-        )
-    )
+    return reply(list_page(query.where(found), BY_ID, query, version_json))
 
 
 @router.post("/tasks/{task_id}/advance", auth=WRITE, response=StatusOut, summary="Advance to the next phase")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -22,7 +22,7 @@ from contextopt.api.protocol.authentication import (
     find_space,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.assemblies.purge import purge_record
 from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems
@@ -117,6 +117,8 @@ record_json = partial(show, RecordOut)
 class RecordQuery(PageQuery):
     """Filters for records. All of them must match."""
 
+    lookups: ClassVar = {"tag": None, "deleted": None, "since": "date__gte", "until": "date__lte"}
+
     type: Annotated[Text | None, Field(max_length=limits.TYPE_MAX)] = None
     tag: Annotated[Text | None, Field(max_length=limits.TAG_MAX)] = None
     source: Annotated[Text | None, Field(max_length=limits.SOURCE_MAX)] = None
@@ -128,17 +130,10 @@ class RecordQuery(PageQuery):
     until: Annotated[Moment | None, Field(description="Only records dated at or before this time.")] = None
 
     def select(self, space: Space) -> QuerySet[Record]:
-        return match_given(
-            Record.objects.filter(space=space, deleted_at__isnull=not self.deleted),
-            type=self.type,
-            source=self.source,
-            external_id=self.external_id,
-            thread=self.thread,
-            pinned=self.pinned,
-            tags__contains=None if self.tag is None else [self.tag],
-            date__gte=self.since,
-            date__lte=self.until,
-        )
+        rows = Record.objects.filter(space=space, deleted_at__isnull=not self.deleted)
+        if self.tag is not None:
+            rows = rows.filter(tags__contains=[self.tag])
+        return self.where(rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from contextopt.agents.standingdocuments import (
     find_document,
 )
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.code.filescores import RankedFile
 from contextopt.inputs import Id, Text
 from contextopt.paging import by_lowest, by_text
@@ -225,8 +225,7 @@ def attach(request: ApiRequest, data: StandingDocumentIn) -> HttpResponse:
 def list_documents(request: ApiRequest, query: Query[StandingDocumentQuery]) -> HttpResponse:
     """Returns the documents of a repository, or of all, in the order they were attached."""
     rows = StandingDocument.objects.filter(team_id=request.auth.team_id).defer("content")
-    shown = match_given(rows, repository=query.repository)
-    return reply(list_page(shown, BY_ID, query, partial(show, StandingDocumentRow)))
+    return reply(list_page(query.where(rows), BY_ID, query, partial(show, StandingDocumentRow)))
 
 
 @router.get(

@@ -4,7 +4,7 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Sum
 from django.http import HttpResponse
 from ninja import Path, Query, Router
 from pydantic import Field
@@ -17,7 +17,7 @@ from contextopt.agents.models import COMPARED_TOKENS, REPOSITORY_MAX, TASK_EXTER
 from contextopt.agents.retrysettings import resolve_limits
 from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.agents.retries import Diagnosis, RetryContext
 from contextopt.engine.text.tokens import get_counter
 from contextopt.errors import NotFound
@@ -144,15 +144,6 @@ class TaskQuery(PageQuery):
     repository: Annotated[Text | None, Field(max_length=REPOSITORY_MAX)] = None
     external_id: Annotated[Text | None, Field(min_length=1, max_length=TASK_EXTERNAL_ID_MAX)] = None
 
-    def select(self, team_id: int) -> QuerySet[Task]:
-        return match_given(
-            Task.objects.filter(team_id=team_id),
-            state=self.state,
-            phase=self.phase,
-            repository=self.repository,
-            external_id=self.external_id,
-        )
-
 
 class AttemptQuery(PageQuery):
     receiver: Receiver | None = None
@@ -185,7 +176,14 @@ def create_task(request: ApiRequest, data: TaskIn) -> HttpResponse:
 @router.get("/tasks", auth=READ, response=page_of(TaskRow), summary="List tasks")
 def list_tasks(request: ApiRequest, query: Query[TaskQuery]) -> HttpResponse:
     """Returns the team's tasks, newest first."""
-    return reply(list_page(query.select(request.auth.team_id), BY_TIME, query, partial(show, TaskRow)))
+    return reply(
+        list_page(
+            query.where(Task.objects.filter(team_id=request.auth.team_id)),
+            BY_TIME,
+            query,
+            partial(show, TaskRow),
+        )
+    )
 
 
 @router.get("/tasks/{task_id}", auth=READ, response=TaskOut, summary="Read a task")
@@ -232,8 +230,7 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
 def list_attempts(request: ApiRequest, task_id: Path[Id], query: Query[AttemptQuery]) -> HttpResponse:
     """Returns the figures of a task's attempts, newest first."""
     attempts = Attempt.objects.filter(task=tasks.find_task(request.auth.team_id, task_id))
-    rows = match_given(attempts, receiver=query.receiver)
-    shown = rows.defer("plan", "error", "retry_context", "diagnosis")
+    shown = query.where(attempts).defer("plan", "error", "retry_context", "diagnosis")
     return reply(
         list_page(
             shown, BY_NUMBER, query,

@@ -1,7 +1,7 @@
 """Endpoints for feedback on answers, from conversations or from other applications."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -20,7 +20,7 @@ from contextopt.api.protocol.authentication import (
     is_reached,
     within_spaces,
 )
-from contextopt.api.protocol.outputs import PageQuery, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, list_page, page_of, reply
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
 from contextopt.limits import DATE_MIN
@@ -83,6 +83,8 @@ class TrendsOut(TypedDict):
 class VoteQuery(PageQuery):
     """Filters for votes. All of them must match."""
 
+    lookups: ClassVar = {"rater": None, "since": "created_at__gte", "until": "created_at__lt"}
+
     rating: RatingName | None = None
     assembly_id: Id | None = None
     message_id: Id | None = None
@@ -91,15 +93,10 @@ class VoteQuery(PageQuery):
     until: Annotated[Moment | None, Field(description="Votes given before this time.")] = None
 
     def select(self, team_id: int) -> QuerySet[Vote]:
-        return match_given(
-            Vote.objects.with_subject().filter(team_id=team_id),
-            rating=self.rating,
-            assembly_id=self.assembly_id,
-            message_id=self.message_id,
-            rater=None if self.rater is None else f"rater:{self.rater}",
-            created_at__gte=self.since,
-            created_at__lt=self.until,
-        )
+        rows = Vote.objects.with_subject().filter(team_id=team_id)
+        if self.rater is not None:
+            rows = rows.filter(rater=f"rater:{self.rater}")
+        return self.where(rows)
 
 
 class TrendQuery(Input):

@@ -1,7 +1,7 @@
 """Endpoints for memories."""
 
 from datetime import datetime
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, created, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.inputs import Id, Slug, Text
 from contextopt.paging import by_moment
 from contextopt.responsetypes import show
@@ -67,6 +67,8 @@ def memory_json(memory: Memory) -> dict[str, Any]:
 class MemoryQuery(PageQuery):
     """Filters for memories. All of them must match."""
 
+    lookups: ClassVar = {"tag": None, "space": "space__slug", "retired": None, "deleted": None}
+
     memory_type: Annotated[Text | None, Field(max_length=limits.TYPE_MAX)] = None
     category: Annotated[Text | None, Field(max_length=limits.CATEGORY_MAX)] = None
     tag: Annotated[Text | None, Field(max_length=limits.TAG_MAX)] = None
@@ -79,17 +81,11 @@ class MemoryQuery(PageQuery):
 
     def select(self, team_id: int) -> QuerySet[Memory]:
         rows = Memory.objects.filter(team_id=team_id, deleted_at__isnull=not self.deleted)
-        return match_given(
-            rows.select_related("space"),
-            memory_type=self.memory_type,
-            category=self.category,
-            repository=self.repository,
-            trust_level=self.trust_level,
-            task_id=self.task_id,
-            tags__contains=None if self.tag is None else [self.tag],
-            space__slug=self.space,
-            retired_at__isnull=None if self.retired is None else not self.retired,
-        )
+        if self.tag is not None:
+            rows = rows.filter(tags__contains=[self.tag])
+        if self.retired is not None:
+            rows = rows.filter(retired_at__isnull=not self.retired)
+        return self.where(rows.select_related("space"))
 
 
 @router.get("/memories", auth=READ, response=page_of(MemoryOut), summary="List memories")

@@ -1,7 +1,7 @@
 """Endpoints for review: the queue, reservations, verdicts, and their summary."""
 
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from django.db.models import QuerySet
 from django.http import HttpResponse, StreamingHttpResponse
@@ -10,7 +10,7 @@ from ninja import Path, Query, Router
 from pydantic_core import to_json
 
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
-from contextopt.api.protocol.outputs import PageQuery, csv_lines, list_page, match_given, page_of, reply
+from contextopt.api.protocol.outputs import PageQuery, csv_lines, list_page, page_of, reply
 from contextopt.inputs import Id, Input, Slug
 from contextopt.paging import by_moment
 from contextopt.responsetypes import show
@@ -111,6 +111,8 @@ class WhoQuery(Input):
 class ReviewQuery(PageQuery):
     """Filters for items. All of them must match."""
 
+    lookups: ClassVar = {"space": "space__slug", "reviewer": None}
+
     state: StateName | None = None
     origin: OriginName | None = None
     space: Slug | None = None
@@ -118,12 +120,7 @@ class ReviewQuery(PageQuery):
 
     def select(self, request: ApiRequest) -> QuerySet[ReviewItem]:
         rows = ReviewItem.objects.with_subject().with_own(rater_of(request, self.reviewer))
-        return match_given(
-            rows.filter(team_id=request.auth.team_id),
-            state=self.state,
-            origin=self.origin,
-            space__slug=self.space,
-        )
+        return self.where(rows.filter(team_id=request.auth.team_id))
 
 
 class ExportQuery(WhoQuery):

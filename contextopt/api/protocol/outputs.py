@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 from django.db.models import Model, QuerySet
 from django.http import HttpResponse
@@ -68,6 +68,9 @@ CURSOR_MAX = 1_000
 class PageQuery(Input):
     """Which page of a list to return."""
 
+    # Subclasses add filters. Here are the lookups of those that have another name; None is no lookup.
+    lookups: ClassVar[Mapping[str, str | None]] = {}
+
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Rows per page.")] = LIMIT_DEFAULT
     cursor: Annotated[
         Text | None,
@@ -77,10 +80,11 @@ class PageQuery(Input):
         ),
     ] = None
 
-
-def match_given[Row: Model](rows: QuerySet[Row], **filters: object) -> QuerySet[Row]:
-    """Return the rows that match the filters. One that is None was not given."""
-    return rows.filter(**{name: value for name, value in filters.items() if value is not None})
+    def where[Row: Model](self, rows: QuerySet[Row]) -> QuerySet[Row]:
+        """Return the rows that match the given filters."""
+        given = self.model_dump(exclude={"limit", "cursor"}, exclude_none=True)
+        lookups = {self.lookups.get(name, name): value for name, value in given.items()}
+        return rows.filter(**{lookup: value for lookup, value in lookups.items() if lookup})
 
 
 def list_page[Row: Model, Json](
