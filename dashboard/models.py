@@ -1,32 +1,6 @@
-"""The dashboard's own tables, by concept."""
+"""Imports the modules that define tables, because Django looks for an app's tables here."""
+# ruff: noqa: F401 - nothing is imported from here
 
-from dashboard.beats import Duty, WorkerBeat
-from dashboard.kit.filters import SavedView
-from dashboard.rollups.models import (
-    DayRollup,
-    DaySummary,
-    HourSummary,
-    ModelPrice,
-    QuarterRollup,
-    RollupZone,
-    StaleDay,
-    TrafficDay,
-    TrafficQuarter,
-    UnfoldedAssembly,
-)
-
-__all__ = [
-    "DayRollup",
-    "DaySummary",
-    "Duty",
-    "HourSummary",
-    "ModelPrice",
-    "QuarterRollup",
-    "RollupZone",
-    "SavedView",
-    "StaleDay",
-    "TrafficDay",
-    "TrafficQuarter",
-    "UnfoldedAssembly",
-    "WorkerBeat",
-]
+import dashboard.beats
+import dashboard.kit.filters
+import dashboard.rollups.models
