@@ -30,6 +30,8 @@ from config.variables import (
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
+# The client's package. `manage.py connect` writes the same files as its command on other machines.
+sys.path.append(str(BASE_DIR / "clients" / "python" / "src"))
 
 
 def database_params() -> dict[str, str]:

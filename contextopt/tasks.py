@@ -15,6 +15,7 @@ from contextopt.assemblies.purge import erase_from_assemblies, erase_gone_spaces
 from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.locks import Lock, only_here, unless_deleted
+from contextopt.people.connectcodes import sweep_codes
 from contextopt.people.logins import sweep_throttles
 from contextopt.people.models import StoredResponse
 from contextopt.search import registry
@@ -58,6 +59,7 @@ def sweep() -> None:
         forget_expired_files()
         modelbriefs.settle_lost_briefs()
         sweep_throttles()
+        sweep_codes()
         for space in Space.objects.filter(recount_from__isnull=False).order_by("?")[:10]:
             recount_summaries.delay(space.pk)
 

@@ -7,7 +7,7 @@ from dashboard.pages.agents import phases, repositories, retries, tasks, timelin
 from dashboard.pages.answers import chat, feedback, reviews
 from dashboard.pages.assemblies import assemblies, savedviews, whatif
 from dashboard.pages.backtests import backtests
-from dashboard.pages.connect import connect
+from dashboard.pages.connect import codes, connect, wheel
 from dashboard.pages.memories import memories, strategies
 from dashboard.pages.overview import overview
 from dashboard.pages.people import audit, members, team
@@ -160,7 +160,11 @@ urlpatterns = [
     path("questions/question/<int:question_id>/delete", questions.question_delete, name="question_delete"),
     path("connect/", connect.connect, name="connect"),
     path("connect/key", connect.connect_key, name="connect_key"),
+    path("connect/code", connect.connect_code, name="connect_code"),
+    path("connect/redeem", codes.connect_redeem, name="connect_redeem"),
     path("connect/space", connect.connect_space, name="connect_space"),
+    # pip reads the package's name and version from the end of the address.
+    path("connect/<str:name>", wheel.connect_wheel, name="connect_wheel"),
     path("settings/", team.settings, name="settings"),
     path("settings/team", team.settings_team, name="settings_team"),
     path("settings/keys", team.key_create, name="key_create"),

@@ -8,7 +8,7 @@ from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.models import Attempt, Blob
 from contextopt.chat.models import Conversation, Message
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
-from contextopt.people.models import AuditEvent, Invitation, StoredResponse, Throttle
+from contextopt.people.models import AuditEvent, ConnectCode, Invitation, StoredResponse, Throttle
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.search.models import (
     DocumentFrequency,
@@ -27,6 +27,12 @@ view_only(
     filters="team role",
     search="name",
     shown="name team role created_by created_at expires_at accepted_at revoked_at",
+)
+view_only(
+    ConnectCode,
+    "user team space created_at expires_at redeemed_at machine",
+    filters="team",
+    shown="user team space space_ids created_at expires_at redeemed_at machine key",
 )
 view_only(
     StoredResponse,

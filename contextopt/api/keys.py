@@ -69,6 +69,14 @@ def read_me(request: ApiRequest) -> HttpResponse:
     return reply({"team": show(TeamOut, request.auth.team), "key": key_json(request.auth)})
 
 
+@router.delete("/me", auth=READ, response={204: None}, summary="Revoke the current key")
+@within_spaces()
+def revoke_me(request: ApiRequest) -> HttpResponse:
+    """Revokes the key of this request immediately. A tool that is disconnected gives back its key."""
+    keys.revoke_key(key=request.auth, actor=actor(request))
+    return HttpResponse(status=204)
+
+
 @router.get("/keys", auth=ADMIN, response=page_of(KeyOut), summary="List keys")
 def list_keys(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Returns the team's keys, newest first, including revoked ones. Secrets are not stored."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from contextopt.inputs import NUMBER, Input, Moment, Name, Slug, Text, refuse_blank
-from contextopt.people.models import INVITED_MAX
+from contextopt.people.models import INVITED_MAX, MACHINE_MAX
 
 DAYS_MAX = 90
 PASSWORD_MAX = 1_000
@@ -42,6 +42,21 @@ class KeyIn(Input):
     expires_at: Moment | None = None
     spaces: Annotated[list[Slug] | None, Field(min_length=1, max_length=SPACES_MAX)] = None
     requests_per_minute: RequestsPerMinute | None = None
+
+
+class CodeIn(Input):
+    """A connect code, and the space of its tool's contexts. `spaces` limits its key, and includes it."""
+
+    space: Slug
+    spaces: Annotated[list[Slug] | None, Field(min_length=1, max_length=SPACES_MAX)] = None
+
+
+class RedemptionIn(Input):
+    """What a tool sends for its key: the code, its name, and that of its machine."""
+
+    code: Annotated[Text, Field(min_length=1, max_length=40)]
+    tool: Literal["aider", "claude", "codex", "cursor", "opencode"]
+    machine: Annotated[Text, Field(max_length=MACHINE_MAX)] = ""
 
 
 class RotationIn(Input):

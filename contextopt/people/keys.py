@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -40,7 +40,7 @@ def create_key(*, team: Team, data: KeyIn, actor: str) -> tuple[ApiKey, str]:
         scope=data.scope,
         created_by=actor,
         expires_at=data.expires_at,
-        space_ids=None if data.spaces is None else _find_spaces(team, data.spaces),
+        space_ids=None if data.spaces is None else find_spaces(team, data.spaces),
         requests_per_minute=data.requests_per_minute,
     )
     note_event(team_id=team.pk, actor=actor, action="key.created", subject=key.name, after=_restrictions(key))
@@ -115,7 +115,8 @@ def _check_future(moment: datetime | None) -> None:
         raise InvalidInput.of("expires_at", "must be in the future")
 
 
-def _find_spaces(team: Team, slugs: Iterable[str]) -> list[int]:
+def find_spaces(team: Team, slugs: Iterable[str]) -> list[int]:
+    """Return the IDs of the team's spaces. Raises: InvalidInput."""
     found = dict(team.spaces.filter(slug__in=set(slugs)).values_list("slug", "pk"))
     for slug in slugs:
         if slug not in found:
@@ -145,8 +146,11 @@ def read_secret(headers: Mapping[str, str]) -> str:
     return bearer or headers.get("X-API-Key", "").strip()
 
 
-def find_key(secret: str, way: Way = Way.HTTP) -> ApiKey | None:
-    """Return the usable key of this secret and note its use. A key of the gateway is of use only there."""
+def find_key(secret: str, way: Way | None = Way.HTTP) -> ApiKey | None:
+    """Return the usable key of this secret and note its use, by this way if it is one.
+
+    A key of the gateway is of use only there.
+    """
     if not secret or len(secret) > KEY_MAX:
         return None
     key = load_key(hash_key(secret))
@@ -173,8 +177,9 @@ def load_key(secret_hash: str) -> ApiKey | None:
     return key
 
 
-# The beginning of a user agent, in lower case. Hooks send the name of their tool.
-_AGENTS = (
+# The beginning of a user agent, in lower case. Hooks send the name of their tool. Connecting one is no way.
+_AGENTS: Sequence[tuple[str, Way | None]] = (
+    ("contextopt-connect", None),
     ("contextopt-client", Way.PYTHON),
     ("contextopt-hook/claude", Way.CLAUDE),
     ("contextopt-hook/codex", Way.CODEX),
@@ -185,8 +190,10 @@ _AGENTS = (
 )
 
 
-def way_of(user_agent: str, default: Way = Way.HTTP) -> Way:
-    """Return the way of a request; `default` for a user agent that is not one of ours."""
+def way_of(user_agent: str, default: Way = Way.HTTP) -> Way | None:
+    """Return the way of a request; `default` for a user agent that is not one of ours. The command that sets
+    a tool up has none: only the tool's own requests show that it is connected.
+    """
     name = user_agent.lower()
     return next((way for start, way in _AGENTS if name.startswith(start)), default)
 

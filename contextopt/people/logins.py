@@ -1,4 +1,4 @@
-"""Limits guessing: passwords by address and account, API keys by address. Only failures count.
+"""Limits guessing: passwords by address and account, keys and connect codes by address. Only failures count.
 
 Strangers must not be able to lock people out. At an address where someone has logged in lately, only their
 own attempts there count, however many others try their account or share their address.
@@ -70,6 +70,7 @@ PAIR = Limit("account at address", 5, timedelta(seconds=30))
 ADDRESS = Limit("address", 10, timedelta(seconds=6))
 ACCOUNT = Limit("account", 30, timedelta(seconds=10))
 WRONG_KEYS = Limit("wrong keys", 30, timedelta(seconds=2))
+WRONG_CODES = Limit("wrong codes", 5, timedelta(minutes=15))
 KNOWN_FOR = timedelta(days=30)
 # Those who hash or wait for it. The last places are for people at an address that they have logged in from.
 PLACES = 4
@@ -176,6 +177,21 @@ def count_wrong_key_from(address: str) -> None:
     """Count a wrong key from this address. Raises: TooManyAttempts."""
     bucket = WRONG_KEYS.of(address)
     take([bucket], read_busy([bucket.key]))
+
+
+@contextmanager
+def count_wrong_code(address: str) -> Iterator[None]:
+    """Count an attempt with a connect code from this address, unless the block ends without an error.
+
+    It is counted before the code is checked, so that attempts at the same moment are counted too.
+
+    Raises:
+        TooManyAttempts: the address has tried too often. The block does not run.
+    """
+    bucket = WRONG_CODES.of(address)
+    take([bucket], read_busy([bucket.key]))
+    yield
+    give_back([bucket])
 
 
 def _read(request: HttpRequest, name: str) -> tuple[list[Bucket], Busy]:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.locks import retry_deadlocks
 from contextopt.people.audit import note_event
+from contextopt.people.connectcodes import revoke_keys_of
 from contextopt.people.inputs import AccountIn, InvitationIn
 from contextopt.people.models import Invitation, Membership, Role, Team, User, hash_key
 
@@ -177,7 +178,7 @@ def change_role(*, membership: Membership, role: Role, actor: str) -> Membership
 
 @transaction.atomic
 def remove_member(*, membership: Membership, actor: str) -> None:
-    """Remove a member from the team. Their account stays.
+    """Remove a member from the team, with the keys of their tools. Their account stays.
 
     Raises:
         NotFound: they have left the team in the meantime.
@@ -185,6 +186,7 @@ def remove_member(*, membership: Membership, actor: str) -> None:
     """
     current = _hold(membership)
     _keep_an_admin(current)
+    revoke_keys_of(user=current.user, team=current.team, actor=actor)
     note_removed(membership=current, actor=actor)
     current.delete()
 

@@ -251,10 +251,10 @@ class ApiKey(models.Model):
     def allows(self, needed: Scope) -> bool:
         return Scope(self.scope).includes(needed)
 
-    def touch(self, way: Way = Way.HTTP) -> None:
+    def touch(self, way: Way | None = Way.HTTP) -> None:
         """Store the time of the key's last use, at most once a minute, and of its first use by this way."""
         now = timezone.now()
-        if way not in self.ways:
+        if way is not None and way not in self.ways:
             first = Func(
                 F("ways"),
                 Value({way: now.isoformat()}, JSONField()),
@@ -330,6 +330,7 @@ class AuditEvent(models.Model):
 
 
 INVITED_MAX = 120
+MACHINE_MAX = 60
 
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):
@@ -377,6 +378,50 @@ class Invitation(models.Model):
         if self.revoked_at:
             return "revoked"
         return "open" if self.expires_at > timezone.now() else "expired"
+
+
+class ConnectCodeQuerySet(models.QuerySet["ConnectCode"]):
+    def open(self) -> Self:
+        """Return the codes that nobody has used, and that have not expired."""
+        return self.filter(redeemed_at=None, expires_at__gt=timezone.now())
+
+
+class ConnectCode(models.Model):
+    """Lets one person connect one tool, once. Only a keyed hash of the code is stored.
+
+    `space` is where the tool's contexts come from, `space_ids` limits the key.
+    """
+
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="connect_codes")
+    user = models.ForeignKey(User, models.DB_CASCADE, related_name="connect_codes")
+    space = models.ForeignKey("contextopt.Space", models.DB_CASCADE, related_name="+")
+    space_ids = ArrayField(models.BigIntegerField(), null=True, editable=False)
+    code_hash = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    redeemed_at = models.DateTimeField(null=True)
+    key = models.ForeignKey(ApiKey, models.DB_CASCADE, null=True, related_name="connect_codes")
+    machine = models.CharField(max_length=MACHINE_MAX, blank=True)
+
+    objects = ConnectCodeQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(redeemed_at=None, key=None) | Q(redeemed_at__isnull=False, key__isnull=False),
+                name="connect_code_redeemed",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team}"
+
+    @property
+    def space_slugs(self) -> list[str] | None:
+        """The slugs of the spaces that the key is limited to, None if it is not limited."""
+        if self.space_ids is None:
+            return None
+        return list(self.team.spaces.filter(pk__in=self.space_ids).values_list("slug", flat=True))
 
 
 class Throttle(models.Model):

@@ -2,21 +2,29 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from contextopt_connect.codingagents import KEY_VARIABLE, TOOLS, Tool
+from contextopt_connect.connections import Plan, plan_connection, undo_connection, write_plan
+from contextopt_connect.errors import ConnectError, UnusableCall
+from contextopt_connect.server import check_url
+from contextopt_connect.toolfiles import LEFT
 from django.core.management.base import CommandParser
 
-from contextopt.connections.codingagents import KEY_VARIABLE, TOOLS, Tool
-from contextopt.connections.connect import Plan, make_connection, plan_connection, undo_connection
-from contextopt.connections.toolfiles import LEFT
-from contextopt.errors import InvalidInput
+from contextopt.engine.text.cleaning import flatten_to
+from contextopt.errors import Conflict, InvalidInput
+from contextopt.limits import NAME_MAX
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.fields import parse_input
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key, revoke_key
+from contextopt.people.models import ApiKey, Team, hash_key
 from contextopt.spaces.importing.git import read_commits
-from contextopt.spaces.importing.pipeline import ImportReport, import_rows
+from contextopt.spaces.importing.pipeline import ImportReport, ensure_space, import_rows
 from contextopt.spaces.importing.rows import UnusableSource
 from contextopt.spaces.inputs import SpaceIn
 from contextopt.spaces.models import Space
@@ -48,6 +56,10 @@ class Command(ReportingCommand):
         parser.add_argument("--undo", action="store_true", help="restore the files and revoke the key")
 
     def run(self, options: Options) -> int:
+        with product_errors():
+            return self._run(options)
+
+    def _run(self, options: Options) -> int:
         tool, repository = TOOLS[options["target"]], Path(options["repository"])
         if options["undo"]:
             return self._undo(tool, repository, options)
@@ -82,7 +94,7 @@ class Command(ReportingCommand):
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
     def _connect(self, plan: Plan, options: Options) -> int:
-        key, space = make_connection(plan, team=team_of(options), actor=ACTOR)
+        key, space = make_connection(plan, team_of(options))
         self.is_connected = True
         report = self._import(plan, space, options)
         if options["json"]:
@@ -97,7 +109,9 @@ class Command(ReportingCommand):
                 f"For the tools, add this line to your shell's profile:\n"
                 f'  export {KEY_VARIABLE}="$(cat {plan.key_file})"'
             )
-        self.stdout.write(f"{plan.tool.next_step} {plan.place.url}/connect/ shows the first request.")
+        self.stdout.write(
+            f"{plan.tool.next_step} {plan.place.url}/connect/?key={key.pk} shows the first request."
+        )
         return DONE
 
     def _import(self, plan: Plan, space: Space, options: Options) -> ImportReport | None:
@@ -124,40 +138,45 @@ class Command(ReportingCommand):
         return report
 
     def _undo(self, tool: Tool, repository: Path, options: Options) -> int:
-        outcomes = undo_connection(tool, repository, actor=ACTOR)
+        undone = undo_connection(tool, repository)
+        outcomes = undone.outcomes
+        # A connection to another server has a key of that number too.
+        keys = list(ApiKey.objects.filter(pk=undone.key_id, secret_hash=hash_key(undone.secret)))
+        for key in keys:
+            revoke_key(key=key, actor=ACTOR)
         if options["json"]:
             self.print_json({"target": tool.name, "undone": True, "files": outcomes})
         else:
             for path, outcome in outcomes.items():
                 real = os.path.realpath(path)
                 self.stdout.write(f"{path}: {outcome}" + ("" if real == path else f". It leads to {real}"))
-            self.stdout.write(f"{tool.label} is no longer connected. Its key is revoked.")
+            state = "Its key is revoked." if keys else f"Revoke its key {undone.key_id} at {undone.url}."
+            self.stdout.write(f"{tool.label} is no longer connected. {state}")
         return DONE if LEFT.isdisjoint(outcomes.values()) else REJECTED
 
 
-def check_url(text: str) -> str:
-    """Return an address of a server, without a slash at its end.
-
-    Raises:
-        InvalidInput: it is not an address, or has a user, a query or a fragment.
-    """
-    if not text.isprintable() or set(text) & set(" ?#") or not _is_address(text):
-        raise InvalidInput.of("--url", "must be an address such as http://127.0.0.1:8000")
-    return text.rstrip("/")
-
-
-def _is_address(text: str) -> bool:
+@contextmanager
+def product_errors() -> Iterator[None]:
+    """Turn errors of the client package into the product's, which name the option at fault."""
     try:
-        parts = urlsplit(text)
-        return (
-            parts.scheme in {"http", "https"}
-            and bool(parts.hostname)
-            and parts.username is None
-            and parts.port != 0
-        )
-    except ValueError:
-        # An unpaired bracket, or an invalid port.
-        return False
+        yield
+    except UnusableCall as error:
+        raise InvalidInput.of(error.option, error.message) from error
+    except ConnectError as error:
+        raise Conflict(str(error)) from error
+
+
+def make_connection(plan: Plan, team: Team) -> tuple[ApiKey, Space]:
+    """Make the space and the key, and write the files. If one cannot be written, the key is revoked."""
+    space = ensure_space(team=team, slug=plan.space, actor=ACTOR)
+    name = flatten_to(f"{plan.tool.label}: {plan.name}", NAME_MAX)
+    key, secret = create_key(team=team, data=KeyIn(name=name, scope="write"), actor=ACTOR)
+    try:
+        write_plan(plan, key_id=key.pk, secret=secret)
+    except (ConnectError, OSError):
+        revoke_key(key=key, actor=ACTOR)
+        raise
+    return key, space
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

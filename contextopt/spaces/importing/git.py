@@ -113,12 +113,6 @@ def top_folder(folder: Path) -> Path | None:
     return None if is_bare is None else Path(git_line(folder, ["rev-parse", asked]) or folder.resolve())
 
 
-def git_folder(folder: Path) -> Path | None:
-    """Return git's own folder for the repository that contains the folder, None without one."""
-    found = git_line(folder, ["rev-parse", "--absolute-git-dir"])
-    return None if found is None else Path(found)
-
-
 def read_commit_dates(folder: Path) -> dict[str, str]:
     """Return the last commit date of each Markdown file below a folder, by its path relative to it.
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.http import HttpRequest
 
-from contextopt.people.models import Team, Way
-from dashboard.kit.permissions import TeamRequest
+from contextopt.people.models import Way
 
 KEY_VARIABLE = "CONTEXTOPT_KEY"
 _PLACE = re.compile(r"«(\w+)»")
@@ -21,7 +21,7 @@ _TABS = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encodi
 LABELS: Mapping[Way, str] = {Way(name): tab["label"] for name, tab in _TABS.items()}
 
 
-def describe_gateway(request: TeamRequest) -> dict[str, Any]:
+def describe_gateway(request: HttpRequest) -> dict[str, Any]:
     """Return the gateway's address and which prompts can pass. Without an upstream, none can."""
     host = settings.GATEWAY_HOST
     if host in {"0.0.0.0", "::"}:  # noqa: S104 all addresses, so the page's own is one
@@ -59,7 +59,7 @@ class WayTab:
 
 
 def fill_tabs(
-    *, address: str, gateway: str, space: str, question: str, team: Team, secret: str = ""
+    *, address: str, gateway: str, space: str, question: str, wheel: str, secret: str = "", code: str = ""
 ) -> list[WayTab]:
     """Return the tabs of all ways. Without the key's secret, programs read it from the environment."""
     values = {
@@ -67,7 +67,8 @@ def fill_tabs(
         "gateway": gateway,
         "space": space,
         "question": question,
-        "team": team.command_option,
+        "wheel": wheel,
+        "once": code or "…",
         "key": secret or f"${KEY_VARIABLE}",
         "secret": secret or "…",
         "token": secret or "ctx_…",

@@ -1,8 +1,5 @@
 """The page Connect."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -10,75 +7,31 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 
-from contextopt.assemblies.models import Assembly
-from contextopt.inputs import read_digits
+from contextopt.errors import Conflict
+from contextopt.people.connectcodes import NEEDED, make_code
 from contextopt.people.keys import create_key
-from contextopt.people.models import ApiKey, Role, Team, Way
+from contextopt.people.models import ApiKey, Role, Team
 from contextopt.spaces.importing.pipeline import ensure_space
 from contextopt.spaces.models import Space
 from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.responses import STOP_POLLING, render_page
+from dashboard.pages.connect.codes import IN_CLEAR, CodeForm, is_private
 from dashboard.pages.connect.codesamples import LABELS, describe_gateway, fill_tabs
+from dashboard.pages.connect.signals import (
+    Signal,
+    Subject,
+    find_subject,
+    list_steps,
+    read_signal,
+    usable_keys,
+)
+from dashboard.pages.connect.wheel import wheel_name
 from dashboard.pages.guide import QUESTION, add_examples
 from dashboard.pages.people.forms import KeyForm
 from dashboard.pages.people.team import refuse_secret
 
 KEYS_SHOWN = 200
-REQUESTS_SHOWN = 3
-# Older requests are not looked for: the page shows what arrives while it is open.
-REQUESTS_WITHIN = timedelta(days=1)
-# `manage.py connect` makes a key of its own for these, so they light up for any key.
-AGENTS = (Way.CLAUDE, Way.CODEX, Way.CURSOR)
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """The ways seen, with the time of the first request by each, and the newest assemblies."""
-
-    ways: dict[Way, datetime]
-    assemblies: tuple[Assembly, ...] = ()
-
-    @property
-    def first(self) -> tuple[Way, datetime] | None:
-        return min(self.ways.items(), key=lambda seen: seen[1], default=None)
-
-    @property
-    def newest(self) -> Assembly | None:
-        return self.assemblies[0] if self.assemblies else None
-
-
-def usable_keys(team: Team) -> QuerySet[ApiKey]:
-    return ApiKey.objects.usable().filter(team=team).order_by("-created_at", "-id")
-
-
-def read_signal(team: Team, key: ApiKey) -> Signal:
-    """Return what is known of a key's requests, in two queries."""
-    keys = list(usable_keys(team)[:KEYS_SHOWN])
-    agents = [other for other in keys if other.pk != key.pk and set(AGENTS) & set(other.ways)]
-    ways = _first_times([key]) | {
-        way: moment for way, moment in _first_times(agents).items() if way in AGENTS and way not in key.ways
-    }
-    if not ways:
-        return Signal({})
-    since = timezone.now() - REQUESTS_WITHIN
-    rows = Assembly.objects.of(team).filter(
-        actor__in=[f"key:{each.name}" for each in [key, *agents]], created_at__gte=since
-    )
-    return Signal(ways, tuple(rows.select_related("space").newest_first()[:REQUESTS_SHOWN]))
-
-
-def _first_times(keys: Iterable[ApiKey]) -> dict[Way, datetime]:
-    """Return the earliest request by each way among the keys."""
-    first: dict[Way, datetime] = {}
-    for key in keys:
-        for name, text in key.ways.items():
-            way, moment = Way(name), datetime.fromisoformat(text)
-            first[way] = min(first.get(way, moment), moment)
-    return first
-
-
 TEMPLATE = "dashboard/connect.html"
 SPACES_SHOWN = 200
 FIRST_SPACE = "first-space"
@@ -87,29 +40,36 @@ NO_CONTENT = 204
 
 @page_for(Role.VIEWER, "GET")
 def connect(request: TeamRequest) -> HttpResponse:
-    """Show the page, or its light alone, for a key or else the newest.
+    """Show the page, or its light alone, for a key or code, or else for the key that was used last.
 
     While nothing has arrived, a poll changes nothing.
     """
     keys = usable_keys(request.team)
-    number = request.GET.get("key", "")
-    key = keys.filter(pk=read_digits(number) or 0).first() if number else keys.first()
     if request.htmx.target == "light":
-        return _render_light(request, key)
-    if number and key is None:
-        raise Http404("No such key.")
-    return _render(request, keys, key)
+        return _render_light(request, keys)
+    return _render(request, find_subject(request, keys))
 
 
-def _render_light(request: TeamRequest, key: ApiKey | None) -> HttpResponse:
-    """Answer a poll. A key that has expired or was revoked in the meantime is polled no longer."""
-    signal = Signal({}) if key is None else read_signal(request.team, key)
-    if key is not None and not signal.ways:
+def _render_light(request: TeamRequest, keys: QuerySet[ApiKey]) -> HttpResponse:
+    """Answer a poll. A key or code that is no longer valid is polled no longer."""
+    try:
+        subject, is_gone = find_subject(request, keys), False
+    except Http404:
+        subject, is_gone = Subject(None), True
+    signal = read_signal(request.team, subject.key)
+    is_new = subject.code is not None and subject.key is not None
+    if not is_gone and not signal.ways and not is_new:
         return HttpResponse(status=NO_CONTENT)
-    context = {"key": key, "is_gone": key is None, "signal": signal, "is_partial": True}
-    status = 200 if key else STOP_POLLING
+    context = {
+        "subject": subject,
+        "is_gone": is_gone,
+        "signal": signal,
+        "steps": list_steps(subject, signal),
+        "is_partial": True,
+    }
+    status = STOP_POLLING if is_gone else 200
     return render_page(
-        request, TEMPLATE, {**context, **_tabs(request, signal)}, partials=("light",), status=status
+        request, TEMPLATE, {**context, **_tabs(request, subject, signal)}, partials=("light",), status=status
     )
 
 
@@ -119,11 +79,25 @@ def connect_key(request: TeamRequest) -> HttpResponse:
     if not request.htmx:
         return refuse_secret(request, "dashboard:connect")
     form = KeyForm(request.POST, auto_id=KeyForm.ids)
-    keys = usable_keys(request.team)
     if not form.is_valid():
-        return _render(request, keys, keys.first(), key_form=form)
+        return _render(request, Subject(usable_keys(request.team).first()), key_form=form)
     key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
-    return _render(request, keys, key, secret=secret)
+    return _render(request, Subject(key), secret=secret)
+
+
+@page_for(NEEDED, "POST")
+def connect_code(request: TeamRequest) -> HttpResponse:
+    """Make a connect code and fill it in. Only this one response contains it."""
+    if not request.htmx:
+        return refuse_secret(request, "dashboard:connect")
+    form = CodeForm(list_spaces(request.team), request.POST, auto_id=CodeForm.ids)
+    if form.is_valid():
+        with form.refusals():
+            if not is_private(request):
+                raise Conflict(IN_CLEAR)
+            code, text = make_code(team=request.team, user=request.user, data=form.value)
+            return _render(request, Subject(None, code), code=text)
+    return _render(request, Subject(usable_keys(request.team).first()), code_form=form)
 
 
 @page_for(Role.EDITOR, "POST")
@@ -137,30 +111,48 @@ def connect_space(request: TeamRequest) -> HttpResponse:
 
 def _render(
     request: TeamRequest,
-    keys: QuerySet[ApiKey],
-    key: ApiKey | None,
+    subject: Subject,
     *,
     secret: str = "",
+    code: str = "",
     key_form: KeyForm | None = None,
+    code_form: CodeForm | None = None,
 ) -> HttpResponse:
-    signal = Signal({}) if key is None else read_signal(request.team, key)
+    signal = read_signal(request.team, subject.key)
+    key = subject.key
     # Requests are logged under the key's name, so each key should have its own.
     initial = {"name": f"application {key.pk + 1}" if key else "my application", "scope": "write"}
+    tabs = _tabs(request, subject, signal, secret=secret, code=code)
     context = {
-        "keys": keys[:KEYS_SHOWN],
-        "key": key,
+        "keys": list(usable_keys(request.team)[:KEYS_SHOWN]),
+        "subject": subject,
+        "steps": list_steps(subject, signal),
         "key_form": key_form or KeyForm(auto_id=KeyForm.ids, initial=initial),
+        "code_form": code_form or CodeForm(tabs["spaces"], auto_id=CodeForm.ids),
         "secret": secret,
+        "code": code,
+        "is_private": is_private(request),
+        "in_clear": IN_CLEAR,
         "signal": signal,
-        **_tabs(request, signal, secret),
+        **tabs,
     }
     return render_page(request, TEMPLATE, context, partials=("connect",))
 
 
-def _tabs(request: TeamRequest, signal: Signal, secret: str = "") -> dict[str, Any]:
+def list_spaces(team: Team) -> list[Space]:
+    return list(Space.objects.of(team).with_counts().order_by("id")[:SPACES_SHOWN])
+
+
+def _tabs(
+    request: TeamRequest, subject: Subject, signal: Signal, *, secret: str = "", code: str = ""
+) -> dict[str, Any]:
     """Return the tabs and what they were filled with."""
-    spaces = list(Space.objects.of(request.team).with_counts().order_by("id")[:SPACES_SHOWN])
-    space = spaces[0] if spaces else None
+    spaces = list_spaces(request.team)
+    key, made = subject.key, subject.code
+    limits = key.space_ids if key else None
+    offered = [each for each in spaces if limits is None or each.pk in limits]
+    chosen = made.space_id if made else None
+    space = next((each for each in offered if each.pk == chosen), offered[0] if offered else None)
     address = request.build_absolute_uri(reverse("dashboard:overview")).rstrip("/")
     gateway = describe_gateway(request)
     tabs = fill_tabs(
@@ -168,13 +160,15 @@ def _tabs(request: TeamRequest, signal: Signal, secret: str = "") -> dict[str, A
         gateway=gateway["gateway"],
         space=space.slug if space else FIRST_SPACE,
         question=QUESTION,
-        team=request.team,
+        wheel=f"{address}{reverse('dashboard:connect_wheel', args=[wheel_name()])}",
         secret=secret,
+        code=code,
     )
     first = signal.first
     return {
         **gateway,
         "spaces": spaces,
+        "offered": offered,
         "space": space,
         "tabs": tabs,
         "first_way": LABELS[first[0]] if first else "",

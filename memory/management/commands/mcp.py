@@ -3,9 +3,9 @@
 import os
 from collections.abc import Callable
 
+from contextopt_connect.codingagents import KEY_VARIABLE
 from django.db import connection
 
-from contextopt.connections.codingagents import KEY_VARIABLE
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, Options, ReportingCommand, team_of
 from contextopt.people.keys import find_key

@@ -452,3 +452,5 @@ def tell_of_deletions(story: Story) -> None:
     ask("post", "/records/{record}/restore")
     ask("post", "/records/{record}/purge")
     ask("delete", "/spaces/support")
+    # Nothing more can be asked with it.
+    ask("delete", "/me")

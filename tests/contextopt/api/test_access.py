@@ -6,7 +6,8 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from contextopt.people.models import ApiKey
+from contextopt.people.models import ApiKey, AuditEvent, Scope
+from tests import factories
 from tests.contextopt.api.conftest import Caller
 
 
@@ -71,6 +72,15 @@ class TestKeys:
         response = api.post("/keys", {"name": "agent", "expires_at": "2020-01-01T00:00:00Z"})
         assert response.status_code == 422
         assert response.json()["errors"][0]["field"] == "expires_at"
+
+    def test_a_key_may_revoke_itself_and_no_other(self, api, team):
+        for scope in Scope:
+            secret = factories.make_key(team, scope, name=f"{scope} alone")[1]
+            assert Caller(secret).delete("/me").status_code == 204
+            assert Caller(secret).delete("/me").status_code == 401
+        assert api.get("/me").status_code == 200
+        events = AuditEvent.objects.filter(action="key.revoked")
+        assert set(events.values_list("actor", flat=True)) == {f"key:{scope} alone" for scope in Scope}
 
     def test_revoke(self, api):
         created = api.post("/keys", {"name": "agent"}).json()

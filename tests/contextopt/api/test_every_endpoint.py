@@ -203,6 +203,7 @@ ENDPOINTS = list(starmap(Endpoint, [
     ("POST", "/strategies/{memory}/retire", "write", {"reason": "Old"}),
     ("POST", "/strategies/{retired}/reinstate", "write", None),
     ("GET", "/health", "admin", None),
+    ("DELETE", "/me", "read", None),
     ("GET", "/keys", "admin", None),
     ("POST", "/keys", "admin", {"name": "new"}),
     ("POST", "/keys/{key}/rotate", "admin", {}),
@@ -218,8 +219,8 @@ OF_ONES_OWN = {
     "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
     "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
 }  # fmt: skip
-# The answer has a secret, which is not stored.
-NOT_REPEATED = {"/keys", "/keys/{key}/rotate"}
+# The answer has a secret, which is not stored, or the key is gone.
+NOT_REPEATED = {"/keys", "/keys/{key}/rotate", "/me"}
 
 ENDPOINT = "http://127.0.0.1:9/v1"
 pytestmark = pytest.mark.django_db

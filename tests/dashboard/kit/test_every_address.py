@@ -183,6 +183,7 @@ ACTIONS = {
     "settings_team": (Role.ADMIN, False),
     "key_create": (Role.ADMIN, False),
     "connect_key": (Role.ADMIN, False),
+    "connect_code": (Role.EDITOR, False),
     "connect_space": (Role.EDITOR, False),
     "key_rotate": (Role.ADMIN, True),
     "key_revoke": (Role.ADMIN, True),
@@ -198,6 +199,8 @@ ALSO_FORMS = {
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete", "start_dismiss"}
 # Open to anybody with the link, with or without an account.
 LINKS = {"invitation", "invitation_join"}
+# Asked by programs, without a log-in: the wheel is the same for everybody, and a code is checked there.
+PROGRAMS = {"connect_wheel", "connect_redeem"}
 # Opened by htmx; a browser is redirected to the page that they belong to.
 FRAGMENTS = {"chat_message", "start"}
 
@@ -281,7 +284,7 @@ def role_below(role: Role) -> Role:
 
 def test_every_address_is_in_these_tables() -> None:
     assert {p.name for p in urls.urlpatterns} == {
-        *PAGES, *CLOSED_PAGES, *ACTIONS, *OPEN_ACTIONS, *FRAGMENTS, *LINKS
+        *PAGES, *CLOSED_PAGES, *ACTIONS, *OPEN_ACTIONS, *FRAGMENTS, *LINKS, *PROGRAMS
     }  # fmt: skip
 
 

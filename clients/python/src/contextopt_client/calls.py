@@ -33,8 +33,8 @@ class Wait:
     seconds: float
 
 
-type Step = Call | Wait
-type Outcome = httpx2.Response | httpx2.RequestError | None
+Step = Call | Wait
+Outcome = httpx2.Response | httpx2.RequestError | None
 
 
 def headers_of(call: Call) -> dict[str, str]:

@@ -12,7 +12,7 @@ from contextopt_client.calls import Call, Outcome, Wait, follow, headers_of
 from contextopt_client.errors import ContextoptError
 from contextopt_client.operations import AsyncOperations, Operations
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 ADDRESS = "http://127.0.0.1:8000"
 TIMEOUT_SECONDS = 10.0
 RETRIES = 3

@@ -10,7 +10,7 @@ from contextopt_client.client import AsyncContextopt, Contextopt
 from contextopt_client.models import AssemblyOptions
 from contextopt_client.prompts import HURRIED, PromptContext
 
-type Key = tuple[int, str]
+Key = tuple[int, str]
 
 
 class ContextMiddleware(AgentMiddleware[Any, Any, Any]):

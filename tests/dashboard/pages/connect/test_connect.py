@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -6,11 +7,12 @@ from django.test import Client
 from django.utils.html import escape
 
 from contextopt.assemblies.models import Assembly
-from contextopt.people.keys import find_key
+from contextopt.people.inputs import KeyIn
+from contextopt.people.keys import create_key, find_key
 from contextopt.people.models import ApiKey, Team, Way
 from contextopt.spaces.models import Space
 from dashboard.pages.connect.codesamples import KEY_VARIABLE, fill_tabs
-from dashboard.pages.connect.connect import read_signal
+from dashboard.pages.connect.signals import read_signal
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of
 
@@ -99,8 +101,10 @@ def test_the_light_turns_on_with_the_first_request(owner_client: Client, team: T
     assert "First request seen" in html and ">curl<" in html
     assert f"/assemblies/{Assembly.objects.get().pk}/" in html
     # The tabs' lights are drawn again beside it.
-    assert html.count("hx-swap-oob") == len(Way)
-    assert html.count('class="dot"') == 1
+    lights = re.findall(r'id="dot-(\w+)"\s+class="dot"\s+hx-swap-oob', html)
+    assert lights == ["http"] and html.count('id="dot-') == len(Way)
+    # So are the steps.
+    assert html.count('class="done"') == 3
 
 
 def test_the_light_of_a_revoked_key_stops(owner_client: Client, team: Team, space: Space) -> None:
@@ -133,12 +137,31 @@ def test_each_way_has_its_light(agent: str, way: Way, team: Team, space: Space) 
     assert len(signal.assemblies) == 2
 
 
-def test_a_coding_agents_own_key_lights_its_tab(team: Team, space: Space) -> None:
+def test_another_keys_requests_light_nothing(owner_client: Client, team: Team, space: Space) -> None:
+    """A light turns on after a request of that kind with this key, however many keys were used before."""
     chosen, _ = factories.make_key(team, name="chosen")
     _, secret = factories.make_key(team, name="claude: shop")
     ask(Client(), secret, space, "contextopt-hook/claude")
-    ask(Client(), secret, space, "curl/8")
-    assert list(read_signal(team, chosen).ways) == [Way.CLAUDE]
+    assert read_signal(team, chosen).ways == {}
+    assert owner_client.get(f"{URL}?key={chosen.pk}", headers=LIGHT).status_code == 204
+
+
+def test_the_page_opens_on_the_key_that_was_used_last(owner_client: Client, team: Team, space: Space) -> None:
+    used, secret = factories.make_key(team, name="used")
+    newest, _ = factories.make_key(team, name="newest")
+    assert f'value="{newest.pk}"\n            selected' in html_of(owner_client, URL)
+    ask(Client(), secret, space)
+    assert f'value="{used.pk}"\n            selected' in html_of(owner_client, URL)
+
+
+def test_a_limited_key_is_offered_its_spaces_alone(owner_client: Client, team: Team, space: Space) -> None:
+    factories.make_space(team, "other", name="Other notes")
+    data = KeyIn(name="limited", spaces=["other"])
+    key, _ = create_key(team=team, data=data, actor="test")
+    html = html_of(owner_client, f"{URL}?key={key.pk}")
+    [offered] = re.findall(r'<select id="space".*?</select>', html, re.DOTALL)
+    assert "Other notes" in offered and space.name not in offered
+    assert 'data-fill="space">other<' in html and 'data-fill="space">support<' not in html
 
 
 def test_without_a_provider_the_gateways_tab_says_what_is_missing(
@@ -158,8 +181,14 @@ def test_without_a_provider_the_gateways_tab_says_what_is_missing(
 @pytest.mark.parametrize("secret", ["", "ctx_secret"])
 def test_the_gateways_python_is_complete(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, "ctx_secret")
-    filled = {"address": "http://a", "gateway": "http://g", "space": "support", "question": "Why?"}
-    tabs = {tab.way: tab for tab in fill_tabs(**filled, team=Team(slug="t"), secret=secret)}
+    filled = {
+        "address": "http://a",
+        "gateway": "http://g",
+        "space": "support",
+        "question": "Why?",
+        "wheel": "w",
+    }
+    tabs = {tab.way: tab for tab in fill_tabs(**filled, secret=secret)}
     text = "".join(part.text for part in tabs[Way.GATEWAY].snippets[1].parts)
     names: dict[str, Any] = {}
     exec(text.replace("OpenAI(", 'OpenAI(api_key="sk",'), names)
@@ -185,6 +214,6 @@ def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
             _, secret = factories.make_key(team)
             ask(Client(), secret, space)
         owner_client.get(URL)
-        # The frame's four; the newest key, its light's keys and assemblies, keys, spaces.
-        with django_assert_num_queries(9):
+        # The frame's four; the key that was used last, its assemblies, keys, spaces.
+        with django_assert_num_queries(8):
             owner_client.get(URL)

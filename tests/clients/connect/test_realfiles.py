@@ -6,14 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from contextopt_connect.codingagents import TOOLS
+from contextopt_connect.connections import plan_connection
+from contextopt_connect.errors import UnusableFile
+from contextopt_connect.realfiles import read_whole
 from django.core.management import CommandError, call_command
 
-from contextopt.connections.codingagents import TOOLS
-from contextopt.connections.connect import make_connection, plan_connection
-from contextopt.connections.realfiles import UnusableFile, read_whole
+from contextopt.management.commands.connect import make_connection
 from contextopt.people.models import ApiKey, Team
 from contextopt.spaces.models import Space
-from tests.contextopt.connections.conftest import connect, git, make_repository, snapshot, write
+from tests.clients.connect.conftest import connect, git, make_repository, snapshot, write
 
 pytestmark = pytest.mark.django_db
 
@@ -155,7 +157,7 @@ def test_a_link_that_comes_between_plan_and_write_is_not_followed(
         (outside / "folder/settings.local.json").unlink()
     (repository / name).symlink_to(outside / "folder")
     with pytest.raises(UnusableFile, match=r"settings\.local\.json cannot be "):
-        make_connection(plan, team=team, actor="test")
+        make_connection(plan, team)
     (repository / name).unlink()
     if name == ".claude":
         write(outside / "folder/settings.local.json", "")

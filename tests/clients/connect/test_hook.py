@@ -10,17 +10,17 @@ from typing import Any
 
 import httpx2
 import pytest
+from contextopt_connect.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts, read_text
 from django.core.management import call_command
 from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
 from contextopt.assemblies.models import Assembly, Kind
-from contextopt.connections.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts, read_text
 from contextopt.people.models import ApiKey, Team
 from contextopt.spaces.models import Record, Space
 from memory.memories.models import Memory
 from tests import factories
-from tests.contextopt.connections.conftest import git, make_repository
+from tests.clients.connect.conftest import git, make_repository
 
 CLOSED = "http://127.0.0.1:9"
 type Run = Callable[..., Any]
@@ -53,9 +53,14 @@ def read_commands(tool: str, home: Path, repository: Path) -> dict[str, str]:
     }
 
 
-def run_hook(command: str, event: dict[str, Any]) -> Any:
+def run_hook(command: str, event: dict[str, Any], folder: Path | None = None) -> Any:
     ran = subprocess.run(
-        ["sh", "-c", command], input=json.dumps(event).encode(), capture_output=True, timeout=20, check=False
+        ["sh", "-c", command],
+        input=json.dumps(event).encode(),
+        capture_output=True,
+        timeout=20,
+        check=False,
+        cwd=folder,
     )
     assert (ran.returncode, ran.stderr) == (0, b"")
     return json.loads(ran.stdout) if ran.stdout.strip() else None
@@ -214,8 +219,9 @@ def test_codex_is_silent_outside_connected_repositories(run: Run, tmp_path: Path
 
 def test_the_server_entry_gets_its_header(run: Run, repository: Path) -> None:
     run("claude")
+    (repository / "src").mkdir()
     helper = json.loads((repository / ".mcp.json").read_text())["mcpServers"]["contextopt"]["headersHelper"]
-    headers = run_hook(helper, {})
+    headers = run_hook(helper, {}, repository / "src")
     [file] = (Path.home() / ".config/contextopt/connections").glob("*.key")
     assert headers == {"Authorization": f"Bearer {file.read_text().strip()}"}
 

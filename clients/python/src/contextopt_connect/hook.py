@@ -1,9 +1,9 @@
-"""Run by a coding agent's hooks: `python -I -S hook.py EVENT CONNECTION`.
+"""Run by a coding agent's hooks: `python -I -S hook.py EVENT PLACE`.
 
 It starts with every prompt, so it imports only the standard library and asks the running product over HTTP.
 Whatever fails, the agent goes on: the hook then prints nothing and exits with 0.
 
-CONNECTION is a connection's file, or the folder of all connections. Then the session's folder decides.
+PLACE is a connection's file or a tool's name. Then the session's folder decides among the tool's connections.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# `connect` copies this package beside them.
+CONNECTIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "connections")
 TIMEOUT_SECONDS = 1.5
 # Claude Code and Codex replace longer texts with a preview.
 OUTPUT_CHARS = 9_800
@@ -91,23 +93,29 @@ def read_key(connection: dict[str, Any]) -> str:
         return file.read().strip()
 
 
-def find_connection(place: str, folder: str) -> Any:
-    """Return the connection in a file, or that in a folder whose repository contains the session's folder."""
-    if not os.path.isdir(place):
-        with open(place, encoding="utf-8") as file:
-            return json.load(file)
+def find_connection(place: str, folder: str, connections: str = CONNECTIONS) -> Any:
+    """Return the connection in a file, or that of a tool whose repository contains the session's folder."""
+    if os.sep in place:
+        return read_connection(place)
     here, best = os.path.realpath(folder), None
-    for name in os.listdir(place):
-        if not (name.startswith("codex-") and name.endswith(".json")):
-            continue
-        with open(os.path.join(place, name), encoding="utf-8") as file:
-            found = json.load(file)
+    for found in list_connections(place, connections):
         root = found["repository"]
         if (here == root or here.startswith(root + os.sep)) and (
             best is None or len(root) > len(best["repository"])
         ):
             best = found
     return best
+
+
+def list_connections(tool: str, connections: str = CONNECTIONS) -> list[Any]:
+    names = sorted(os.listdir(connections)) if os.path.isdir(connections) else []
+    mine = [name for name in names if name.startswith(f"{tool}-") and name.endswith(".json")]
+    return [read_connection(os.path.join(connections, name)) for name in mine]
+
+
+def read_connection(file: str) -> Any:
+    with open(file, encoding="utf-8") as opened:
+        return json.load(opened)
 
 
 def fit_context(connection: dict[str, Any], body: dict[str, Any], answer: Any) -> str:
@@ -283,14 +291,16 @@ def print_text(tool: str, event: dict[str, Any], text: str) -> None:
         print("{}")
 
 
-def main(name: str, place: str) -> None:
+def main(name: str, place: str, connections: str = CONNECTIONS) -> None:
     if name == "headers":
-        print(json.dumps({"Authorization": f"Bearer {read_key(find_connection(place, os.getcwd()))}"}))
+        folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
+        found = find_connection(place, folder, connections)
+        print(json.dumps({"Authorization": f"Bearer {read_key(found)}"} if found else {}))
         return
     event = json.load(sys.stdin)
     if not isinstance(event, dict):
         return
-    connection = find_connection(place, event.get("cwd") or os.getcwd())
+    connection = find_connection(place, event.get("cwd") or os.getcwd(), connections)
     if connection is not None:
         print_text(connection["tool"], event, EVENTS[name](event, connection))
 

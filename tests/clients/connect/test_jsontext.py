@@ -1,11 +1,10 @@
 import json
 
 import pytest
+from contextopt_connect import jsontext
+from contextopt_connect.jsontext import UnreadableJson
 from hypothesis import given
 from hypothesis import strategies as st
-
-from contextopt.connections import jsontext
-from contextopt.connections.jsontext import UnreadableJson
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

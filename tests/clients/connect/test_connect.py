@@ -8,14 +8,15 @@ from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
+from contextopt_connect.codingagents import TOOLS
+from contextopt_connect.connections import connection_file, plan_connection
+from contextopt_connect.errors import UnusableFile
 from django.core.management import CommandError, call_command
 
-from contextopt.connections.codingagents import TOOLS
-from contextopt.connections.connect import connection_file, make_connection, plan_connection
-from contextopt.connections.realfiles import UnusableFile
+from contextopt.management.commands.connect import make_connection
 from contextopt.people.models import ApiKey, AuditEvent, Team
 from contextopt.spaces.models import Record, Space
-from tests.contextopt.connections.conftest import connect, make_repository, snapshot, write
+from tests.clients.connect.conftest import connect, make_repository, snapshot, write
 
 pytestmark = pytest.mark.django_db
 
@@ -107,12 +108,14 @@ def test_an_entry_that_was_changed_is_left(
 
 
 def test_claude_code_gets_its_server_and_hooks(
-    repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
+    home: Path, repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = connect("claude", repository, capsys, "--yes", "--url", "https://contextopt.example.com/")
     server = json.loads((repository / ".mcp.json").read_text())["mcpServers"]["contextopt"]
     assert (server["type"], server["url"]) == ("http", "https://contextopt.example.com/mcp")
-    assert "hook.py headers" in server["headersHelper"]
+    # The file may be committed, so it names no folder of this machine.
+    assert str(home) not in (repository / ".mcp.json").read_text()
+    assert server["headersHelper"].endswith('contextopt/contextopt_connect/hook.py" headers claude')
     hooks = json.loads((repository / ".claude/settings.local.json").read_text())["hooks"]
     assert list(hooks) == ["UserPromptSubmit", "Stop", "PostToolUseFailure"]
     for groups in hooks.values():
@@ -128,14 +131,13 @@ def test_codex_gets_its_server_and_hooks(
 ) -> None:
     connect("codex", repository, capsys, "--yes")
     config = tomllib.loads((home / ".codex/config.toml").read_text())
-    assert config["mcp_servers"]["contextopt"] == {
-        "url": "http://127.0.0.1:8000/mcp",
-        "bearer_token_env_var": "CONTEXTOPT_KEY",
-    }
+    server = config["mcp_servers"]["contextopt"]
+    assert list(server) == ["command", "args"]
+    assert server["args"][-2:] == [str(home / ".config/contextopt/contextopt_connect/bridge.py"), "codex"]
     assert list(config["hooks"]) == ["UserPromptSubmit", "Stop"]
     [hook] = config["hooks"]["Stop"][0]["hooks"]
     assert (hook["type"], hook["timeout"]) == ("command", 5)
-    assert "hook.py answer" in hook["command"]
+    assert "hook.py answer codex" in hook["command"]
 
 
 def test_codex_keeps_hooks_in_the_file_that_has_them(
@@ -351,7 +353,7 @@ def test_a_failing_write_takes_everything_back(
     before = snapshot(home, repository)
     size = 100 if unwritable == "connection" else RLIM_INFINITY
     with largest_file(size), pytest.raises(UnusableFile, match=words):
-        make_connection(plan, team=team, actor="test")
+        make_connection(plan, team)
     assert snapshot(home, repository) == before
     assert ApiKey.objects.get().revoked_at is not None
 

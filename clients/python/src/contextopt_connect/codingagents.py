@@ -13,46 +13,59 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contextopt.connections.realfiles import own_folder
-from contextopt.connections.toolfiles import Change, Entry, plan_json, plan_toml
+from contextopt_connect.realfiles import own_folder
+from contextopt_connect.toolfiles import Change, Entry, plan_json, plan_toml
 
-HOOK = Path(__file__).with_name("hook.py")
 SERVER = "contextopt"
 HOOK_SECONDS = 5
 KEY_VARIABLE = "CONTEXTOPT_KEY"
 BEGIN, END = "# contextopt: begin", "# contextopt: end"
+# Environments such as pipx's are temporary. The files that run need no packages, so any Python will do.
+PYTHON = getattr(sys, "_base_executable", "") or sys.executable
+# -I and -S: neither the environment nor installed packages are read, which halves the start.
+OPTIONS = ("-I", "-S", "-B")
+# In files that may be committed: the same text on every machine.
+EVERYWHERE = '"${XDG_CONFIG_HOME:-$HOME/.config}/contextopt/contextopt_connect/hook.py"'
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a connection is made: the repository, the product's address, and the connection's own file."""
+    """Where a connection is made: the repository, the server's address, and the files of the person's own.
+
+    `file` is the connection's, `program` the folder of the files that hooks run.
+    """
 
     repository: Path
     url: str
     file: Path
+    program: Path
 
     @property
     def mcp_url(self) -> str:
         return f"{self.url}/mcp"
 
+    def hook_command(self, event: str, place: str) -> str:
+        return shlex.join([PYTHON, *OPTIONS, str(self.program / "hook.py"), event, place])
 
-def hook_command(event: str, place: Path) -> str:
-    # -I and -S: neither the environment nor installed packages are read, which halves the start.
-    return shlex.join([sys.executable, "-I", "-S", str(HOOK), event, str(place)])
+
+def everywhere_command(event: str, tool: str) -> str:
+    """Return a hook's command for a file that may be committed. It names no folder of this machine."""
+    return " ".join(["python3", *OPTIONS, EVERYWHERE, event, tool])
 
 
 def plan_claude(place: Place) -> list[Change]:
     """The server for the repository, and hooks in the settings that Claude Code keeps out of git."""
-    server = {"type": "http", "url": place.mcp_url, "headersHelper": hook_command("headers", place.file)}
+    helper = everywhere_command("headers", "claude")
+    server = {"type": "http", "url": place.mcp_url, "headersHelper": helper}
     return [
         plan_json(place.repository, ".mcp.json", [Entry(("mcpServers", SERVER), server)]),
         plan_json(
             place.repository,
             ".claude/settings.local.json",
             [
-                _hook("UserPromptSubmit", "prompt", place.file),
-                _hook("Stop", "answer", place.file),
-                _hook("PostToolUseFailure", "failure", place.file, matcher="Bash"),
+                _hook("UserPromptSubmit", "prompt", place, str(place.file)),
+                _hook("Stop", "answer", place, str(place.file)),
+                _hook("PostToolUseFailure", "failure", place, str(place.file), matcher="Bash"),
             ],
         ),
     ]
@@ -62,23 +75,24 @@ def plan_codex(place: Place) -> list[Change]:
     """The user's settings: they serve all repositories, so the hooks find theirs by the session's folder."""
     home = own_folder(os.environ.get("CODEX_HOME"), ".codex")
     events = (("UserPromptSubmit", "prompt"), ("Stop", "answer"))
-    server = {SERVER: {"url": place.mcp_url, "bearer_token_env_var": KEY_VARIABLE}}
+    arguments = [*OPTIONS, str(place.program / "bridge.py"), "codex"]
+    server = {SERVER: {"command": PYTHON, "args": arguments}}
     if (home / "hooks.json").exists():
         # Codex warns about hooks in both files.
         return [
-            plan_toml(home, "config.toml", _codex_block(place, []), {"mcp_servers": server}),
-            plan_json(home, "hooks.json", [_hook(name, event, place.file.parent) for name, event in events]),
+            plan_toml(home, "config.toml", _codex_block(arguments, []), {"mcp_servers": server}),
+            plan_json(home, "hooks.json", [_hook(name, event, place, "codex") for name, event in events]),
         ]
-    added = {name: [{"hooks": [_command(hook_command(event, place.file.parent))]}] for name, event in events}
-    block = _codex_block(place, [_codex_hook(name, event, place.file.parent) for name, event in events])
+    added = {name: [{"hooks": [_command(place.hook_command(event, "codex"))]}] for name, event in events}
+    block = _codex_block(arguments, [_codex_hook(name, event, place) for name, event in events])
     return [plan_toml(home, "config.toml", block, {"mcp_servers": server, "hooks": added})]
 
 
 def plan_cursor(place: Place) -> list[Change]:
-    """The server and hooks of the project."""
+    """The server and hooks of the project, which may be committed."""
     server = {"url": place.mcp_url, "headers": {"Authorization": f"Bearer ${{env:{KEY_VARIABLE}}}"}}
     hooks = [
-        Entry(("hooks", name), {"command": hook_command(event, place.file)}, is_item=True)
+        Entry(("hooks", name), {"command": everywhere_command(event, "cursor")}, is_item=True)
         for name, event in (("sessionStart", "prompt"), ("afterAgentResponse", "answer"))
     ]
     return [
@@ -112,7 +126,7 @@ TOOLS = {
             "codex",
             "Codex",
             plan_codex,
-            wants_variable=True,
+            wants_variable=False,
             next_step="Start Codex in the repository and trust the hooks with /hooks.",
         ),
         Tool(
@@ -130,23 +144,24 @@ def _command(command: str) -> dict[str, Any]:
     return {"type": "command", "command": command, "timeout": HOOK_SECONDS}
 
 
-def _hook(name: str, event: str, place: Path, matcher: str = "") -> Entry:
+def _hook(name: str, event: str, place: Place, connection: str, matcher: str = "") -> Entry:
     group: dict[str, Any] = {"matcher": matcher} if matcher else {}
-    return Entry(("hooks", name), {**group, "hooks": [_command(hook_command(event, place))]}, is_item=True)
+    command = place.hook_command(event, connection)
+    return Entry(("hooks", name), {**group, "hooks": [_command(command)]}, is_item=True)
 
 
-def _codex_hook(name: str, event: str, place: Path) -> str:
+def _codex_hook(name: str, event: str, place: Place) -> str:
+    command = toml_text(place.hook_command(event, "codex"))
     return (
         f"[[hooks.{name}]]\n[[hooks.{name}.hooks]]\n"
-        f'type = "command"\ncommand = {toml_text(hook_command(event, place))}\ntimeout = {HOOK_SECONDS}\n'
+        f'type = "command"\ncommand = {command}\ntimeout = {HOOK_SECONDS}\n'
     )
 
 
-def _codex_block(place: Place, hooks: Sequence[str]) -> str:
-    server = (
-        f'[mcp_servers.{SERVER}]\nurl = {toml_text(place.mcp_url)}\nbearer_token_env_var = "{KEY_VARIABLE}"\n'
-    )
-    note = f"{BEGIN} (manage.py connect codex --undo removes this part)\n"
+def _codex_block(arguments: Sequence[str], hooks: Sequence[str]) -> str:
+    listed = ", ".join(map(toml_text, arguments))
+    server = f"[mcp_servers.{SERVER}]\ncommand = {toml_text(PYTHON)}\nargs = [{listed}]\n"
+    note = f"{BEGIN} (contextopt connect codex --undo removes this part)\n"
     return "".join([note, "\n".join([server, *hooks]), f"{END}\n"])
 
 

@@ -5,25 +5,20 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
-from contextopt.connections.codingagents import Place, Tool
-from contextopt.connections.realfiles import UnusableFile, find_real, own_folder, write_whole
-from contextopt.connections.toolfiles import Change, KeptFile, Outcome, undo_file, write_change
-from contextopt.engine.text.cleaning import flatten_to
-from contextopt.errors import Conflict, InvalidInput, NotFound
-from contextopt.limits import NAME_MAX
-from contextopt.people.inputs import KeyIn
-from contextopt.people.keys import create_key, revoke_key
-from contextopt.people.models import ApiKey, Team
-from contextopt.spaces.importing.git import git_folder, top_folder
-from contextopt.spaces.importing.pipeline import ensure_space
-from contextopt.spaces.models import Space
+from contextopt_connect.codingagents import Place, Tool
+from contextopt_connect.errors import AlreadyConnected, NotConnected, UnusableCall, UnusableFile
+from contextopt_connect.hook import git
+from contextopt_connect.realfiles import find_real, own_folder, write_whole
+from contextopt_connect.toolfiles import Change, KeptFile, Outcome, undo_file, write_change
 
-# In the person's configuration.
+# In the person's configuration. Hooks run the copies in PROGRAM, which need this package no longer.
 FOLDER = "contextopt/connections"
+PROGRAM = "contextopt/contextopt_connect"
+COPIED = ("__init__.py", "hook.py", "bridge.py")
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
@@ -40,12 +35,21 @@ class Connection(TypedDict):
     files: list[KeptFile]
 
 
+def config_folder() -> Path:
+    """Return the folder of the person's configuration."""
+    return own_folder(os.environ.get("XDG_CONFIG_HOME"), ".config")
+
+
+def connections_folder() -> Path:
+    """Raises: LeadsOut."""
+    return find_real(config_folder(), FOLDER, "the connections, and their keys")
+
+
 def connection_file(tool: str, repository: Path) -> Path:
     """Raises: LeadsOut."""
     digest = hashlib.sha256(str(repository).encode()).hexdigest()[:8]
     name = f"{FOLDER}/{tool}-{plain_name(repository.name)}-{digest}.json"
-    config = own_folder(os.environ.get("XDG_CONFIG_HOME"), ".config")
-    return find_real(config, name, "the connection, and its key")
+    return find_real(config_folder(), name, "the connection, and its key")
 
 
 def key_file(file: Path) -> Path:
@@ -75,16 +79,40 @@ def read_connection(file: Path) -> Connection | None:
     return found
 
 
+def read_secret(file: Path) -> str:
+    """Return a connection's key, or nothing if its file is gone."""
+    try:
+        return key_file(file).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def list_files() -> Sequence[Path]:
+    """Return the files of all connections. Raises: LeadsOut."""
+    return sorted(connections_folder().glob("*.json"))
+
+
 def others_of(tool: str, file: Path) -> Sequence[Path]:
     """Return the files of the tool's other connections."""
     return sorted(each for each in file.parent.glob(f"{tool}-*.json") if each != file)
 
 
+def copy_program(folder: Path) -> None:
+    """Copy what hooks run, because the environment of this package may be gone tomorrow."""
+    for name in COPIED:
+        write_whole(folder / name, Path(__file__).with_name(name).read_bytes())
+
+
 def forget(file: Path) -> None:
-    """Delete a connection and its key, and the folder after the last one."""
+    """Delete a connection and its key. After the last one, also delete what the hooks ran."""
     key_file(file).unlink(missing_ok=True)
     file.unlink(missing_ok=True)
-    for folder in (file.parent, file.parent.parent):
+    if not file.parent.is_dir() or any(file.parent.iterdir()):
+        return
+    program = file.parent.parent / Path(PROGRAM).name
+    for name in COPIED:
+        (program / name).unlink(missing_ok=True)
+    for folder in (file.parent, program, file.parent.parent):
         if folder.exists() and not any(folder.iterdir()):
             folder.rmdir()
 
@@ -103,105 +131,126 @@ class Plan:
     def key_file(self) -> Path:
         return key_file(self.place.file)
 
+    def in_space(self, space: str) -> "Plan":
+        return replace(self, space=space)
+
 
 def find_root(folder: Path) -> Path:
     """Return the top of the folder's git repository, or the folder itself if it is not in one.
 
     Raises:
-        InvalidInput: it is not a folder, or git's settings place its files in another folder.
+        UnusableCall: it is not a folder, or git's settings place its files in another folder.
     """
     if not folder.is_dir():
-        raise InvalidInput.of("--repository", f"{folder} is not a folder on this machine")
+        raise UnusableCall("--repository", f"{folder} is not a folder on this machine")
     here = folder.resolve()
-    top = top_folder(here)
-    if top is None:
+    is_bare = _git_line(here, "--is-bare-repository")
+    if is_bare is None:
         return here
+    top = Path(_git_line(here, "--absolute-git-dir" if is_bare == "true" else "--show-toplevel") or here)
     if not _is_top_of(top, here):
         problem = (
             f"git's settings in {here} (core.worktree, or a .git file) lead out of it, to {top}. The entries "
             f"would have been written there, so nothing was changed. If you mean that folder, name it."
         )
-        raise InvalidInput.of("--repository", problem)
+        raise UnusableCall("--repository", problem)
     return top
 
 
 def _is_top_of(top: Path, here: Path) -> bool:
     """Return whether both folders are in one repository, and not only because a setting says so."""
-    if git_folder(here) == top:
+    inside = _git_line(here, "--absolute-git-dir")
+    if inside == str(top):
         # It has no working tree.
         return here.is_relative_to(top) or top.is_relative_to(here)
-    return git_folder(here) == git_folder(top)
+    return inside == _git_line(top, "--absolute-git-dir")
+
+
+def _git_line(folder: Path, question: str) -> str | None:
+    """Return git's answer about a folder, None if it has none."""
+    answer = git(str(folder), "-c", "safe.directory=*", "rev-parse", question)
+    return os.fsdecode(answer.removesuffix(b"\n")) if answer else None
 
 
 def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Plan:
     """Plan a connection without changing anything.
 
     Raises:
-        Conflict: the repository is connected already.
+        AlreadyConnected: the repository is connected already.
         UnusableFile: a file of the tool cannot be changed.
     """
     root = find_root(repository)
-    place = Place(root, url.rstrip("/"), connection_file(tool.name, root))
+    program = find_real(config_folder(), PROGRAM, "the files that hooks run")
+    place = Place(root, url.rstrip("/"), connection_file(tool.name, root), program)
     if place.file.exists():
-        raise Conflict(f"{root} is already connected to {tool.label}. Run the command with --undo first.")
-    space = space or plain_name(root.name)
-    return Plan(tool, place, root.name, space, tuple(tool.plan(place)))
+        message = f"{root} is already connected to {tool.label}. Run the command with --undo first."
+        raise AlreadyConnected(message)
+    return Plan(tool, place, root.name, space or plain_name(root.name), tuple(tool.plan(place)))
 
 
-def make_connection(plan: Plan, *, team: Team, actor: str) -> tuple[ApiKey, Space]:
-    """Make the space and the key, and write the files. If one cannot be written, everything is undone."""
-    space = ensure_space(team=team, slug=plan.space, actor=actor)
-    name = flatten_to(f"{plan.tool.label}: {plan.name}", NAME_MAX)
-    key, secret = create_key(team=team, data=KeyIn(name=name, scope="write"), actor=actor)
+def write_plan(plan: Plan, *, key_id: int, secret: str) -> None:
+    """Write the key, the connection and the tool's files. If one cannot be written, all are put back.
+
+    Raises:
+        UnusableFile: a file cannot be written.
+        OSError: the disk is full, for example.
+    """
+    file = plan.place.file
     connection = Connection(
         tool=plan.tool.name,
         repository=str(plan.place.repository),
         name=plan.name,
         space=plan.space,
         url=plan.place.url,
-        key_id=key.pk,
+        key_id=key_id,
         key_file=str(plan.key_file),
         files=[change.kept() for change in plan.changes if not change.is_none],
     )
     try:
         write_private(plan.key_file, f"{secret}\n".encode())
-        write_connection(plan.place.file, connection)
+        copy_program(plan.place.program)
+        write_connection(file, connection)
         for change in plan.changes:
             if not change.is_none:
                 write_change(change)
     except (UnusableFile, OSError):
-        # First, because the rest may fail for the same reason.
-        revoke_key(key=key, actor=actor)
-        if plan.place.file.is_file():
-            undo_connection(plan.tool, plan.place.repository, actor=actor)
+        if file.is_file():
+            undo_connection(plan.tool, plan.place.repository)
         elif plan.key_file.is_file():
-            forget(plan.place.file)
+            forget(file)
         raise
-    return key, space
 
 
-def undo_connection(tool: Tool, repository: Path, *, actor: str) -> dict[str, Outcome]:
-    """Restore the tool's files, delete the connection and revoke its key. Return what became of each file.
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A connection that was undone: what became of each file, and its key, which is still valid."""
+
+    outcomes: dict[str, Outcome]
+    url: str
+    key_id: int
+    secret: str
+
+
+def undo_connection(tool: Tool, repository: Path) -> Undone:
+    """Restore the tool's files, and delete the connection. The caller revokes its key.
 
     Files that another repository's connection uses stay, and that connection restores them in the end.
 
     Raises:
-        NotFound: the repository is not connected.
+        NotConnected: the repository is not connected.
     """
     root = find_root(repository)
     file = connection_file(tool.name, root)
     connection = read_connection(file)
     if connection is None:
-        raise NotFound(f"{root} is not connected to {tool.label}.")
+        raise NotConnected(f"{root} is not connected to {tool.label}.")
     shared = _hand_over(connection, others_of(tool.name, file))
     outcomes = {
         kept["path"]: undo_file(kept, root) for kept in connection["files"] if kept["path"] not in shared
     }
-    key = ApiKey.objects.filter(pk=connection["key_id"]).first()
-    if key is not None:
-        revoke_key(key=key, actor=actor)
+    secret = read_secret(file)
     forget(file)
-    return outcomes
+    return Undone(outcomes, connection["url"], connection["key_id"], secret)
 
 
 def _hand_over(connection: Connection, others: Sequence[Path]) -> set[str]:

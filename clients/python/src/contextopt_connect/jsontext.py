@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from contextopt.errors import ContextoptError
+from contextopt_connect.errors import ConnectError
 
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -15,10 +15,10 @@ _SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 DEPTH_MAX = 100
 _decode = json.JSONDecoder().raw_decode
 
-type Path = Sequence[str]
+Path = Sequence[str]
 
 
-class UnreadableJson(ContextoptError):
+class UnreadableJson(ConnectError):
     """The text is not JSON, with or without comments."""
 
 
@@ -53,7 +53,7 @@ def parse(text: str) -> Node:
     except (ValueError, IndexError) as error:
         raise UnreadableJson(f"is not valid JSON: {error}") from error
     if end != len(text):
-        raise UnreadableJson(f"is not valid JSON: more text on line {text.count('\n', 0, end) + 1}")
+        raise UnreadableJson(f"is not valid JSON: more text on line {_line_at(text, end)}")
     return node
 
 
@@ -174,7 +174,7 @@ def _read(text: str, place: int, depth: int) -> Node:
         return Node(place, place, end, value)
     found = _SCALAR.match(text, place)
     if found is None:
-        raise ValueError(f"unexpected text on line {text.count('\n', 0, place) + 1}")
+        raise ValueError(f"unexpected text on line {_line_at(text, place)}")
     return Node(place, place, found.end(), json.loads(found[0]))
 
 
@@ -191,7 +191,7 @@ def _read_container(text: str, start: int, depth: int) -> Node:
         node.children.append(child)
         place = _skip(text, child.end)
         if text[place] not in {",", closing}:
-            raise ValueError(f"a comma is missing on line {text.count('\n', 0, place) + 1}")
+            raise ValueError(f"a comma is missing on line {_line_at(text, place)}")
         place = _skip(text, place + 1) if text[place] == "," else place
     node.end = place + 1
     values = [child.value for child in node.children]
@@ -201,10 +201,14 @@ def _read_container(text: str, start: int, depth: int) -> Node:
 
 def _read_name(text: str, place: int, node: Node) -> int:
     if text[place] != '"':
-        raise ValueError(f"a name is missing on line {text.count('\n', 0, place) + 1}")
+        raise ValueError(f"a name is missing on line {_line_at(text, place)}")
     name, end = _decode(text, place)
     colon = _skip(text, end)
     if text[colon] != ":":
-        raise ValueError(f"a colon is missing on line {text.count('\n', 0, colon) + 1}")
+        raise ValueError(f"a colon is missing on line {_line_at(text, colon)}")
     node.names.append(name)
     return _skip(text, colon + 1)
+
+
+def _line_at(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1

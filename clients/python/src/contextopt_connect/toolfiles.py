@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from contextopt.connections import jsontext
-from contextopt.connections.realfiles import (
-    LeadsOut,
-    UnusableFile,
+from contextopt_connect import jsontext
+from contextopt_connect.errors import LeadsOut, UnusableFile
+from contextopt_connect.realfiles import (
     find_real,
     read_whole,
     remove_empty,

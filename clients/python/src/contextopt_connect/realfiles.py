@@ -11,21 +11,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from contextopt.errors import ContextoptError
+from contextopt_connect.errors import LeadsOut, UnusableFile
 
 # O_PATH needs no permission to list a folder. Not every system has it.
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 # Opening a pipe without O_NONBLOCK would wait for a writer.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-
-
-class UnusableFile(ContextoptError):
-    """A tool's file cannot be changed safely."""
-
-
-class LeadsOut(UnusableFile):
-    """A link leads to a place where nothing may be written."""
 
 
 def own_folder(named: str | None, name: str) -> Path:

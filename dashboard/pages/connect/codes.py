@@ -1,0 +1,112 @@
+"""Connect codes: the form that makes one, and the address where a tool exchanges it for a key."""
+
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+from pydantic import ValidationError
+
+from contextopt.api.protocol import problems
+from contextopt.api.protocol.problems import BodyTooLarge, MalformedBody
+from contextopt.api.protocol.transport import read_value
+from contextopt.errors import InvalidInput, NotFound, TooManyAttempts
+from contextopt.inputs import field_problems
+from contextopt.people.addresses import client_address
+from contextopt.people.connectcodes import redeem_code
+from contextopt.people.inputs import CodeIn, RedemptionIn
+from contextopt.people.logins import count_wrong_code
+from contextopt.spaces.models import Space
+from dashboard.kit.forms import InputForm
+from dashboard.pages.connect.codesamples import describe_gateway
+
+BODY_MAX_BYTES = 4_096
+FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host")
+IN_CLEAR = "Connect codes work only over HTTPS, or on the machine that the server runs on."
+
+
+class CodeForm(InputForm[CodeIn]):
+    """The space of the contexts, and the spaces that the key is limited to, if any."""
+
+    input_type = CodeIn
+    ids = "code_%s"
+    space = forms.ChoiceField(label="Contexts from")
+    spaces = forms.MultipleChoiceField(
+        label="Limit the key to", required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, spaces: list[Space], *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        choices = [(space.slug, space.name) for space in spaces]
+        self.fields["space"].choices = self.fields["spaces"].choices = choices  # type: ignore[attr-defined]
+
+    def values(self, cleaned: Any) -> dict[str, Any]:
+        return {**cleaned, "spaces": cleaned["spaces"] or None}
+
+
+def is_private(request: HttpRequest) -> bool:
+    """Return whether nobody on the way can read the request: it came over HTTPS, or to a loopback address.
+
+    A proxy in front may have received it in clear and from anywhere.
+    """
+    if request.is_secure():
+        return True
+    host = request.get_host()
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return _is_loopback(name) and not any(header in request.headers for header in FORWARDED)
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+@csrf_exempt
+@require_POST
+def connect_redeem(request: HttpRequest) -> HttpResponse:
+    """Exchange a connect code for a key. The secret is in this response and nowhere else."""
+    if not is_private(request):
+        return problems.problem(request, 403, "forbidden", "Forbidden", IN_CLEAR)
+    try:
+        data = read_redemption(request)
+        with count_wrong_code(client_address(request)):
+            code, key, secret = redeem_code(data)
+    except BodyTooLarge as error:
+        return problems.refuse(request, error)
+    except MalformedBody as error:
+        return problems.on_malformed_body(request, error)
+    except InvalidInput as error:
+        return problems.on_invalid_input(request, error)
+    except TooManyAttempts as error:
+        return problems.on_too_many_attempts(request, error)
+    except NotFound as error:
+        return problems.refuse(request, error)
+    answer = {
+        "key": secret,
+        "key_id": key.pk,
+        "name": key.name,
+        "team": code.team.name,
+        "space": code.space.slug,
+    }
+    return JsonResponse({**answer, "gateway": gateway_json(request)}, status=HTTPStatus.CREATED)
+
+
+def read_redemption(request: HttpRequest) -> RedemptionIn:
+    """Raises: BodyTooLarge, MalformedBody, InvalidInput."""
+    if len(request.body) > BODY_MAX_BYTES:
+        raise BodyTooLarge(f"The body is larger than {BODY_MAX_BYTES:,} bytes.")
+    value = read_value(request.body)
+    try:
+        return RedemptionIn.model_validate(value)
+    except ValidationError as error:
+        raise InvalidInput(field_problems(error)) from error
+
+
+def gateway_json(request: HttpRequest) -> dict[str, Any]:
+    found = describe_gateway(request)
+    return {"url": found["gateway"], "openai": found["has_openai"], "anthropic": found["has_anthropic"]}
