@@ -19,7 +19,7 @@ from contextopt.people.models import ApiKey, ConnectCode, Membership, Role, Team
 LIFE = timedelta(minutes=15)
 # A person's open codes in a team at once.
 OPEN_MAX = 20
-# Whoever may write a team's records may also write them with a tool.
+# A tool's key may write records, as its person may.
 NEEDED = Role.EDITOR
 # Crockford's base 32, in which no letter looks like a digit. Eight characters have 40 bits.
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

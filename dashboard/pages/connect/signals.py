@@ -1,4 +1,4 @@
-"""What the page Connect waits for, and what has arrived."""
+"""The key or code that the page Connect waits for, and the requests that have arrived."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

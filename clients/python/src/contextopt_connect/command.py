@@ -14,25 +14,40 @@ from pathlib import Path
 from typing import Any
 
 from contextopt_connect import bridge, hook
-from contextopt_connect.codingagents import KEY_VARIABLE, TOOLS, Tool
+from contextopt_connect.codingagents import KEY_VARIABLE, TOOLS
 from contextopt_connect.connections import (
     Connection,
     Plan,
     Undone,
+    connection_file,
     connections_folder,
+    find_root,
+    gateway_file,
+    key_file,
     list_files,
     plan_connection,
     read_connection,
     read_secret,
-    undo_connection,
+    undo,
+    write_all,
     write_plan,
 )
-from contextopt_connect.errors import ConnectError, ServerRefused, UnusableCall, UnusableFile
+from contextopt_connect.errors import (
+    AlreadyConnected,
+    ConnectError,
+    NotConnected,
+    ServerRefused,
+    UnusableCall,
+    UnusableFile,
+)
+from contextopt_connect.gateways import ROUTES, GatewayPlace, check_prompt
 from contextopt_connect.server import Grant, Server, check_url, find_origin
 from contextopt_connect.toolfiles import LEFT, Change
 
 DONE, REJECTED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+WRONG_KEY, NOT_FOUND = 401, 404
 MACHINE_CHARS = 60
+NO_TERMINAL = "is required when the command cannot ask (no terminal)"
 # Where the rest of a connection is.
 OUTSIDE = "The key and the files that the hooks run are in"
 
@@ -58,7 +73,11 @@ def build_parser() -> argparse.ArgumentParser:
     connect = commands.add_parser(
         "connect", help="connect a coding agent to a repository's space, or undo it"
     )
-    connect.add_argument("tool", metavar="TOOL", choices=sorted(TOOLS), help=", ".join(sorted(TOOLS)))
+    names = sorted(TOOLS.keys() | ROUTES.keys())
+    connect.add_argument("tool", metavar="TOOL", choices=names, help=", ".join(names))
+    connect.add_argument(
+        "--gateway", action="store_true", help="send the prompts of all its sessions through the gateway"
+    )
     connect.add_argument("--code", metavar="CODE", help="connect code from the page Connect")
     connect.add_argument("--url", help="the server's address (default: where this package came from)")
     connect.add_argument("--repository", metavar="DIR", default=".", help="its folder (default: here)")
@@ -80,9 +99,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run_connect(arguments: argparse.Namespace) -> int:
-    tool, repository = TOOLS[arguments.tool], Path(arguments.repository)
     if arguments.undo:
-        return report_undone(tool, undo_connection(tool, repository))
+        return run_undo(arguments)
+    if arguments.gateway:
+        return connect_gateway(arguments)
+    if arguments.tool not in TOOLS:
+        raise UnusableCall("--gateway", f"is needed, since {ROUTES[arguments.tool].label} has no hooks")
+    tool, repository = TOOLS[arguments.tool], Path(arguments.repository)
     url = check_url(arguments.url or find_origin() or _missing("--url", "is needed: the server's address"))
     code = arguments.code or _missing("--code", f"is needed. {url}/connect/ makes one.")
     plan = plan_connection(tool=tool, repository=repository, url=url, space=arguments.space or "")
@@ -117,23 +140,107 @@ def make_connection(plan: Plan, server: Server, grant: Grant) -> Plan:
     return plan
 
 
-def report_undone(tool: Tool, undone: Undone) -> int:
+def connect_gateway(arguments: argparse.Namespace) -> int:
+    """Send a tool's prompts through the gateway, after one has passed it."""
+    if arguments.tool not in ROUTES:
+        raise UnusableCall("--gateway", f"is not available for {TOOLS[arguments.tool].label}")
+    route = ROUTES[arguments.tool]
+    url = check_url(arguments.url or find_origin() or _missing("--url", "is needed: the server's address"))
+    code = arguments.code or _missing("--code", f"is needed. {url}/connect/ makes one.")
+    file = gateway_file(arguments.tool)
+    if file.exists():
+        message = f"{route.label} is already connected to the gateway. Run the command with --undo first."
+        raise AlreadyConnected(message)
+    # A file that cannot be changed should not cost the code.
+    route.plan(GatewayPlace("http://gateway", route.protocols, "ctx_…", "space", key_file(file)))
+    if not arguments.yes and not is_terminal():
+        raise UnusableCall("--yes", NO_TERMINAL)
+    server = Server(url, arguments.tool)
+    grant = server.redeem(code, arguments.tool, platform.node()[:MACHINE_CHARS])
+    try:
+        space = arguments.space or grant["space"]
+        server.check_space(grant["key"], space)
+        served = route.served(grant["gateway"])
+        place = GatewayPlace(grant["gateway"]["url"], served, grant["key"], space, key_file(file))
+        print(check_prompt(place))
+        is_agreed = write_gateway(arguments, server, place, grant["key_id"])
+    except BaseException:
+        server.revoke(grant["key"])
+        raise
+    if not is_agreed:
+        server.revoke(grant["key"])
+        print("Nothing was changed.", file=sys.stderr)
+        return REJECTED
+    print(f"The prompts of {route.label} go through the gateway, with the space {space!r}.")
+    print(f"Start a new session. {url}/connect/?key={grant['key_id']} shows the first request.")
+    return DONE
+
+
+def write_gateway(arguments: argparse.Namespace, server: Server, place: GatewayPlace, key_id: int) -> bool:
+    """Show the changes and write them. Return whether the person agreed."""
+    changes = ROUTES[arguments.tool].plan(place)
+    show_changes(changes, place.secret)
+    print(f"\nThe key is in {place.key_file}, which only you can read.", file=sys.stderr)
+    if not arguments.yes and not agrees("Write these changes?"):
+        return False
+    connection = Connection(
+        tool=arguments.tool,
+        repository="",
+        name="",
+        space=place.space,
+        url=server.url,
+        key_id=key_id,
+        key_file=str(place.key_file),
+        files=[change.kept() for change in changes if not change.is_none],
+    )
+    try:
+        write_all(gateway_file(arguments.tool), connection, place.secret, changes)
+    except OSError as error:
+        raise UnusableFile(f"{error.filename or place.key_file}: {error.strerror}") from error
+    return True
+
+
+def run_undo(arguments: argparse.Namespace) -> int:
+    """Undo the tool's connections, or with `--gateway` that one alone.
+
+    Raises:
+        NotConnected: there is none.
+    """
+    name = arguments.tool
+    files = [gateway_file(name)] if name in ROUTES else []
+    if not arguments.gateway and name in TOOLS:
+        files.append(connection_file(name, find_root(Path(arguments.repository))))
+    # Both may have changed the same file, so the last one is undone first.
+    made = sorted((file for file in files if file.exists()), key=lambda file: file.stat().st_mtime_ns)
+    if not made:
+        where = " to the gateway" if arguments.gateway or name not in TOOLS else " here"
+        raise NotConnected(f"{label_of(name)} is not connected{where}.")
+    return max([report_undone(name, file, undo(file)) for file in reversed(made)])
+
+
+def report_undone(tool: str, file: Path, undone: Undone) -> int:
     """Say what became of the files, and revoke the key."""
+    where = " to the gateway" if file == gateway_file(tool) else ""
+    state = f"{label_of(tool)} is no longer connected{where}"
     for path, outcome in undone.outcomes.items():
         real = os.path.realpath(path)
         print(f"{path}: {outcome}" + ("" if real == path else f". It leads to {real}"))
     code = DONE if LEFT.isdisjoint(undone.outcomes.values()) else REJECTED
     try:
-        Server(undone.url, tool.name).revoke(undone.secret)
+        Server(undone.url, tool).revoke(undone.secret)
     except ServerRefused as error:
-        if error.status == 401:
-            print(f"{tool.label} is no longer connected. Its key was revoked already.")
+        if error.status == WRONG_KEY:
+            print(f"{state}. Its key was revoked already.")
             return code
-        print(f"{tool.label} is no longer connected, but its key is still valid: {error}", file=sys.stderr)
-        print(f"Revoke key {undone.key_id} on the page Keys.", file=sys.stderr)
+        print(f"{state}, but its key is still valid: {error}", file=sys.stderr)
+        print(f"Revoke key {undone.key_id} on the page Settings.", file=sys.stderr)
         return REJECTED
-    print(f"{tool.label} is no longer connected. Its key is revoked.")
+    print(f"{state}. Its key is revoked.")
     return code
+
+
+def label_of(tool: str) -> str:
+    return TOOLS[tool].label if tool in TOOLS else ROUTES[tool].label
 
 
 def run_status(arguments: argparse.Namespace) -> int:
@@ -147,20 +254,21 @@ def run_status(arguments: argparse.Namespace) -> int:
 
 def describe(file: Path) -> dict[str, Any]:
     """Return a connection with the state of its key."""
-    connection: Connection | None = read_connection(file)
-    assert connection is not None
+    connection = read_connection(file)
     problem = None
     try:
         Server(connection["url"], connection["tool"]).read_key(read_secret(file))
     except ServerRefused as error:
         problem = "its key was revoked or has expired" if error.status == 401 else str(error)
-    kept = {name: connection[name] for name in ("tool", "repository", "space", "url", "key_id")}
+    shown = ("tool", "repository", "space", "url", "key_id")
+    kept = {name: value for name, value in connection.items() if name in shown}
     return {**kept, "problem": problem}
 
 
 def status_line(row: dict[str, Any]) -> str:
     state = row["problem"] or "connected"
-    return f"{row['tool']:8} {row['repository']}  space {row['space']} at {row['url']}: {state}"
+    place = row["repository"] or "gateway"
+    return f"{row['tool']:8} {place}  space {row['space']} at {row['url']}: {state}"
 
 
 def run_hook(arguments: argparse.Namespace) -> int:
@@ -177,17 +285,23 @@ def run_mcp(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def show_changes(changes: Sequence[Change]) -> None:
+def show_changes(changes: Sequence[Change], secret: str = "") -> None:
+    """Print what changes. A key is not shown."""
     for change in changes:
-        print(change.diff().rstrip("\n") or f"{change.path}: no change", file=sys.stderr)
+        shown = change.diff().rstrip("\n") or f"{change.path}: no change"
+        print(shown.replace(secret, "ctx_…") if secret else shown, file=sys.stderr)
 
 
 def agrees(question: str) -> bool:
     """Ask at the terminal. Raises: UnusableCall: there is none."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UnusableCall("--yes", "is required when the command cannot ask (no terminal)")
+    if not is_terminal():
+        raise UnusableCall("--yes", NO_TERMINAL)
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _missing(option: str, message: str) -> str:

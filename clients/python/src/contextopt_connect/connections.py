@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
@@ -23,7 +23,10 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 class Connection(TypedDict):
-    """A connection as it is stored. `name` is the repository's, `files` is what undoing needs."""
+    """A connection as it is stored. `name` is the repository's, `files` is what undoing needs.
+
+    A connection of a tool to the gateway is the person's and not a repository's, so both are empty.
+    """
 
     tool: str
     repository: str
@@ -52,6 +55,11 @@ def connection_file(tool: str, repository: Path) -> Path:
     return find_real(config_folder(), name, "the connection, and its key")
 
 
+def gateway_file(tool: str) -> Path:
+    """Return the file of a tool's connection to the gateway. Raises: LeadsOut."""
+    return find_real(config_folder(), f"{FOLDER}/gateway-{tool}.json", "the connection, and its key")
+
+
 def key_file(file: Path) -> Path:
     return file.with_suffix(".key")
 
@@ -71,11 +79,8 @@ def write_connection(file: Path, connection: Connection) -> None:
     write_private(file, json.dumps(connection, indent=2).encode())
 
 
-def read_connection(file: Path) -> Connection | None:
-    try:
-        found: Connection = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        return None
+def read_connection(file: Path) -> Connection:
+    found: Connection = json.loads(file.read_bytes())
     return found
 
 
@@ -195,7 +200,6 @@ def write_plan(plan: Plan, *, key_id: int, secret: str) -> None:
         UnusableFile: a file cannot be written.
         OSError: the disk is full, for example.
     """
-    file = plan.place.file
     connection = Connection(
         tool=plan.tool.name,
         repository=str(plan.place.repository),
@@ -206,17 +210,29 @@ def write_plan(plan: Plan, *, key_id: int, secret: str) -> None:
         key_file=str(plan.key_file),
         files=[change.kept() for change in plan.changes if not change.is_none],
     )
+    write_all(plan.place.file, connection, secret, plan.changes, plan.place.program)
+
+
+def write_all(
+    file: Path, connection: Connection, secret: str, changes: Sequence[Change], program: Path | None = None
+) -> None:
+    """Write a connection with its key and the tool's files. If one cannot be written, all are put back.
+
+    Raises:
+        UnusableFile, OSError: see `write_plan`.
+    """
     try:
-        write_private(plan.key_file, f"{secret}\n".encode())
-        copy_program(plan.place.program)
+        write_private(key_file(file), f"{secret}\n".encode())
+        if program is not None:
+            copy_program(program)
         write_connection(file, connection)
-        for change in plan.changes:
+        for change in changes:
             if not change.is_none:
                 write_change(change)
     except (UnusableFile, OSError):
         if file.is_file():
-            undo_connection(plan.tool, plan.place.repository)
-        elif plan.key_file.is_file():
+            _take_back(file, connection)
+        elif key_file(file).is_file():
             forget(file)
         raise
 
@@ -232,19 +248,48 @@ class Undone:
 
 
 def undo_connection(tool: Tool, repository: Path) -> Undone:
-    """Restore the tool's files, and delete the connection. The caller revokes its key.
-
-    Files that another repository's connection uses stay, and that connection restores them in the end.
+    """Undo a repository's connection to a tool; see `undo`.
 
     Raises:
         NotConnected: the repository is not connected.
     """
     root = find_root(repository)
     file = connection_file(tool.name, root)
-    connection = read_connection(file)
-    if connection is None:
+    if not file.exists():
         raise NotConnected(f"{root} is not connected to {tool.label}.")
-    shared = _hand_over(connection, others_of(tool.name, file))
+    return undo(file)
+
+
+def undo(file: Path) -> Undone:
+    """Restore the tool's files, and delete the connection. The caller revokes its key.
+
+    Files that another repository's connection uses stay, and that connection restores them in the end.
+    """
+    connection = read_connection(file)
+    shared = _hand_over(connection, others_of(connection["tool"], file)) if connection["repository"] else ()
+    undone = _take_back(file, connection, shared)
+    _leave_to_others(
+        [kept for kept in connection["files"] if undone.outcomes.get(kept["path"]) == "ours removed"]
+    )
+    return undone
+
+
+def _leave_to_others(removed: Sequence[KeptFile]) -> None:
+    """Let other connections know that they have a file alone that we created. The last one deletes it."""
+    created = {kept["path"]: kept for kept in removed if kept["before"] is None}
+    for file in list_files() if created else ():
+        other = read_connection(file)
+        shared = [kept for kept in other["files"] if kept["path"] in created]
+        for kept in shared:
+            ours = created[kept["path"]]
+            kept["before"], kept["mode"], kept["folders"] = None, ours["mode"], ours["folders"]
+        if shared:
+            write_connection(file, other)
+
+
+def _take_back(file: Path, connection: Connection, shared: Collection[str] = ()) -> Undone:
+    """Restore a connection's files but for the shared ones, and delete it."""
+    root = Path(connection["repository"]) if connection["repository"] else None
     outcomes = {
         kept["path"]: undo_file(kept, root) for kept in connection["files"] if kept["path"] not in shared
     }

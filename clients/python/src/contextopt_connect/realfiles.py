@@ -117,6 +117,13 @@ def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
         raise UnusableFile(f"{path} cannot be written: {error.strerror}.") from error
 
 
+def read_mode(path: Path) -> int | None:
+    """Return a file's permissions, None if there is none."""
+    with contextlib.suppress(FileNotFoundError), open_folder(path.parent) as at:
+        return stat.S_IMODE(os.stat(path.name, dir_fd=at, follow_symlinks=False).st_mode)
+    return None
+
+
 def _mode_of(name: str, at: int) -> int:
     """Return the mode of a file, or that of a new one."""
     with contextlib.suppress(FileNotFoundError):

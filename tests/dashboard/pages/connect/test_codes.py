@@ -55,7 +55,7 @@ def test_from_the_page_to_a_key(editor_client: Client, team: Team, space: Space,
 def test_the_command_needs_no_name_in_an_index(editor_client: Client, space: Space) -> None:
     response = editor_client.post(f"{URL}code", {"space": "support"}, headers=PART, **LOCAL)
     text = re.sub(r"<[^>]+>", "", response.content.decode())
-    [command] = re.findall(r"pipx run --spec (\S+) contextopt connect claude --code \S+", text)
+    [command] = re.findall(r"pipx run --no-cache --spec (\S+) contextopt connect claude --code \S+", text)
     assert command.startswith("http://127.0.0.1:8000/connect/contextopt_client-")
     assert Client().get(command.removeprefix("http://127.0.0.1:8000"), **LOCAL).status_code == 200
 
