@@ -75,6 +75,7 @@ _LABEL = re.compile(r"^[^\W\d_a-z][\w'’-]*(?: [\w'’-]+)?:(?:\s|$)")
 _ENDS = re.compile(
     r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[`]*[^\W_a-z])|(?<=[。！？])\s*|(?<=[؟۔।])\s+|(?<=[.!?])\s+(?=[\u0590-\u08ff\u0900-\u0dff])"
 )
+_ENDS_OR_LINES = re.compile(rf"{_ENDS.pattern}|\n(?=[^\S\n]{{0,8}}\W{{0,6}}[^\W\d_a-z])")
 _FINAL = re.compile(r"[.!?…。！？؟।][\"'”’)\]]*$")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|ca|approx|no|nr|excl|incl|resp|max|min|al|fig|sec|ch|inc|ltd|f\.eks"
@@ -177,6 +178,26 @@ def _sentences(block: str) -> Iterator[tuple[str, bool]]:
         yield from _bounded(block[start : match.end()].strip())
         start = match.end()
     yield from _bounded(block[start:].strip())
+
+
+def sentence_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where each sentence of a paragraph begins and ends, without the space around it.
+
+    A line that begins with a capital begins a sentence too.
+    """
+    for match in [*_ENDS_OR_LINES.finditer(text, start, end), None]:
+        stop = end if match is None else match.end()
+        if (
+            match
+            and "\n" not in match[0]
+            and _ABBREVIATION.search(text, max(start, match.start() - 8), match.start())
+        ):
+            continue
+        said = text[start:stop]
+        if inner := said.strip():
+            begin = start + len(said) - len(said.lstrip())
+            yield begin, begin + len(inner)
+        start = stop
 
 
 def _bounded(sentence: str) -> Iterator[tuple[str, bool]]:
