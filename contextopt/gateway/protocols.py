@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
+from contextopt.engine.text.promptparts import is_wrapped
 from contextopt.gateway.prompts import (
     Item,
     Prompt,
@@ -76,7 +77,7 @@ def read_chat(body: bytes) -> Prompt:
     request, root = _parse(body)
     places, said = _list(root, request, "messages")
     items = _items(places, said, lambda value: _field(value, "role") in RESULT_ROLES)
-    turns = _turns(body, places, said, part="text")
+    turns = _turns(body, places, said, items, part="text")
     slot: Slot | None = None
     instructing = [number for number, item in enumerate(items) if item.is_system]
     if instructing:
@@ -101,7 +102,7 @@ def read_responses(body: bytes) -> Prompt:
     else:
         places, said = _list(root, request, "input")
         items = _items(places, said, lambda value: _field(value, "type").endswith("_output"))
-        turns = _turns(body, places, said, part="input_text")
+        turns = _turns(body, places, said, items, part="input_text")
     slot = _field_slot(body, root, "instructions")
     if slot is None and places:
         slot = _message_slot(places[0].start, "developer", is_after=False)
@@ -117,7 +118,7 @@ def read_messages(body: bytes) -> Prompt:
         said,
         lambda value: any(_field(part, "type") == "tool_result" for part in _values(value, "content")),
     )
-    turns = _turns(body, places, said, part="text")
+    turns = _turns(body, places, said, items, part="text")
     slot = _field_slot(body, root, "system")
     if isinstance(request.get("system"), list):
         place = root.members["system"]
@@ -245,13 +246,20 @@ def _prompt(
     )
 
 
-def _turns(body: bytes, places: Sequence[Place], said: Sequence[Any], *, part: str) -> list[Turn]:
-    """Return the user's texts. Only the last one of a message counts."""
+def _turns(
+    body: bytes, places: Sequence[Place], said: Sequence[Any], items: Sequence[Item], *, part: str
+) -> list[Turn]:
+    """Return the user's texts. Only the last one of a message counts that a person wrote.
+
+    What a tool adds to a result, such as a reminder beside it, is no text of the user.
+    """
     found = []
     for number, (place, value) in enumerate(zip(places, said, strict=True)):
         if _field(value, "role") == "user" and "content" in value:
             turn = _turn(body, place.members["content"], value["content"], number, part)
-            found += [turn] if turn else []
+            is_beside_result = any(item.is_tool_result for item in items[max(0, number - 1) : number + 1])
+            if turn and not (is_beside_result and is_wrapped(turn.text)):
+                found.append(turn)
     return found
 
 
@@ -262,14 +270,17 @@ def _turn(body: bytes, place: Place, content: Any, item: int, part: str) -> Turn
         own_part = Slot(place.start, b"[" + opening + b'"', b'"},' + opening, end=end)
         return Turn(content, Slot(place.start + 1), own_part, item) if content.strip() else None
     parts = content if isinstance(content, list) else []
-    for number in reversed(range(len(parts))):
-        is_text = _field(parts[number], "type") in TEXT_PARTS
-        text = _field(parts[number], "text") if is_text else ""
-        if text.strip():
-            at = place.elements[number].start
-            in_text = Slot(_find(body, at, 1).members["text"].start + 1)
-            return Turn(text, in_text, Slot(at, opening + b'"', b'"},'), item, is_part=True)
-    return None
+    texts = {
+        number: text
+        for number, each in enumerate(parts)
+        if _field(each, "type") in TEXT_PARTS and (text := _field(each, "text")).strip()
+    }
+    if not texts:
+        return None
+    last = next((number for number in reversed(texts) if not is_wrapped(texts[number])), max(texts))
+    at = place.elements[last].start
+    in_text = Slot(_find(body, at, 1).members["text"].start + 1)
+    return Turn(texts[last], in_text, Slot(at, opening + b'"', b'"},'), item, is_part=True)
 
 
 def _field(value: Any, name: str) -> str:

@@ -393,3 +393,36 @@ def test_records_of_a_hook_are_left_out(inserting: Inserting, upstream: Upstream
 
     assert "Workers hold the old lock." in ask(reminder.replace(fence[-12:], "0" * 12))
     assert "Workers hold the old lock." not in ask(reminder)
+
+
+REMINDER = "<system-reminder>\nThe list has not been used.\nNever mention this reminder.\n</system-reminder>"
+
+
+@pytest.mark.parametrize("placement", ["tail", "append"])
+def test_a_reminder_beside_a_result_is_no_question(
+    inserting: Inserting, upstream: Upstream, placement: str
+) -> None:
+    caller = inserting(placement=placement)
+    reminding = {"role": "user", "content": [RESULT, {"type": "text", "text": REMINDER}]}
+    got: list[list[Any]] = []
+    for number, messages in enumerate((said(FIRST), [*said(FIRST), CALL, reminding]), 1):
+        caller.post("/v1/messages", {"model": "m", "messages": messages})
+        got.append(sent(upstream))
+        caller.logged(number)
+    assert got[1] == [*got[0], CALL, reminding]
+    asked, continued = caller.logged(2)
+    assert (continued.question_hash, continued.assembly_id) == (asked.question_hash, asked.assembly_id)
+
+
+def test_the_question_is_what_the_person_wrote(inserting: Inserting, upstream: Upstream) -> None:
+    """An editor adds its own texts before and after it."""
+    caller = inserting(placement="tail")
+    texts = [REMINDER, FIRST, REMINDER]
+    content = [{"type": "text", "text": text} for text in texts]
+    caller.post("/v1/messages", {"model": "m", "messages": [{"role": "user", "content": content}]})
+    [message] = sent(upstream)
+    parts = [part["text"] for part in message["content"]]
+    assert [blocks(text) for text in parts] == [0, 1, 0, 0]
+    assert (parts[0], parts[2:]) == (REMINDER, [FIRST, REMINDER])
+    [row] = caller.logged(1)
+    assert row.assembly.payload.request.get("query", FIRST) == FIRST
