@@ -24,7 +24,8 @@ CONNECTIONS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 TIMEOUT_SECONDS = 1.5
 # Claude Code and Codex replace longer texts with a preview.
 OUTPUT_CHARS = 9_800
-QUERY_CHARS = 2_000
+# The longest question that the product takes.
+QUERY_CHARS = 100_000
 DECISIONS = re.compile(r"^[ \t>*_-]*decision[*_]*:[*_]*[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 DECISIONS_MAX = 10
 DECISION_CHARS = 1_000
@@ -155,7 +156,10 @@ def read_decisions(asked: PendingRequest | None) -> list[str]:
 
 
 def on_prompt(event: dict[str, Any], connection: dict[str, Any]) -> str:
-    query = str(event.get("prompt") or "")[:QUERY_CHARS]
+    query = str(event.get("prompt") or "")
+    if len(query) > QUERY_CHARS:
+        # A question stands before what is pasted, or after it.
+        query = f"{query[: QUERY_CHARS // 2]}\n{query[1 - QUERY_CHARS // 2 :]}"
     session = str(event.get("session_id") or event.get("conversation_id") or "")[:200]
     body = {"space": connection["space"], "query": query, "conversation": session}
     if not query.strip():
