@@ -15,8 +15,8 @@ from benchmarks.material import Material
 from config.embedded.place import SetupError
 
 NAMES = (
-    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "usage", "finding", "cost",
-    "strategies", "index", "files", "deltas", "logs", "briefs", "kills", "replay", "gateway",
+    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "pastes", "usage", "finding",
+    "cost", "strategies", "index", "files", "deltas", "logs", "briefs", "kills", "replay", "gateway",
     "hostile",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -48,7 +48,7 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         nargs="*",
         default=[],
-        help="conversations with questions (JSON as in LoCoMo), for recall, usage, finding, cost and briefs",
+        help="conversations with questions (JSON as in LoCoMo), for recall to cost, and briefs",
     )
     parser.add_argument("--mem0", type=Path, help="python of an environment that has mem0ai")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")

@@ -20,6 +20,7 @@ from benchmarks.figures import Section
 from benchmarks.material import Material
 from benchmarks.report import Machine, render_terminal
 from benchmarks.retrieval.finding import measure_finding
+from benchmarks.retrieval.pastes import measure_pastes
 from benchmarks.retrieval.placement import measure_placement
 from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.search import measure_search
@@ -61,6 +62,7 @@ class Scale:
     replayed_records: int
     replays: int
     recall_models: tuple[str, ...]
+    pasted_questions: int
     gateway_records: int
     gateway_requests: int
     gateway_seconds: float
@@ -85,6 +87,7 @@ FULL = Scale(
     replayed_records=20_000,
     replays=1_000,
     recall_models=("wordllama", "minilm"),
+    pasted_questions=10,
     gateway_records=10_000,
     gateway_requests=10_000,
     gateway_seconds=30.0,
@@ -108,6 +111,7 @@ QUICK = Scale(
     replayed_records=1_000,
     replays=100,
     recall_models=("wordllama",),
+    pasted_questions=2,
     gateway_records=1_000,
     gateway_requests=500,
     gateway_seconds=5.0,
@@ -167,6 +171,17 @@ class Suite:
             self.material.dialogues,
             models=self.scale.recall_models,
             mem0=self.material.mem0,
+            recount=self.recount,
+        )
+
+    def pastes(self) -> Section:
+        if not self.material.dialogues:
+            return _not_given("pastes", "--dialogues")
+        return measure_pastes(
+            self.team,
+            self.material.dialogues,
+            models=self.scale.recall_models,
+            questions=self.scale.pasted_questions,
             recount=self.recount,
         )
 
@@ -245,6 +260,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "search": Suite.search,
     "replay": Suite.replay,
     "recall": Suite.recall,
+    "pastes": Suite.pastes,
     "usage": Suite.usage,
     "finding": Suite.finding,
     "cost": Suite.cost,

@@ -219,10 +219,11 @@ def _ask_ours(run: _Run, results: Results, dialogue: Dialogue, spaces: _Spaces) 
             )
             result = assemble_space(team_id=space.team_id, request=request, actor="benchmarks")
             run.recount.check(result.text, budget=budget, certificate=result.certificate.to_json())
-            results[name, budget].append(measure_context(dialogue, question, _context_of(result), budget))
+            results[name, budget].append(measure_context(dialogue, question, context_of(result), budget))
 
 
-def _context_of(result: AssemblyResult) -> Context:
+def context_of(result: AssemblyResult) -> Context:
+    """Return the text of a context, and its lines by the ids of their turns."""
     names = {entry.id: entry.external_id for entry in result.outcome.ledger}
     return Context(result.text, {names[pk]: line for pk, line in result.record_lines.items()})
 
