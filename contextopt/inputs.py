@@ -18,7 +18,7 @@ from contextopt.errors import FieldProblem
 from contextopt.faults import WHOLE_INPUT, describe_faults
 from contextopt.limits import DATE_MAX, DATE_MIN, METADATA_MAX_BYTES, NAME_MAX
 
-QUERY_MAX = 10_000
+QUERY_MAX = 100_000
 METADATA_DEPTH_MAX = 20
 YEARS_END = datetime(DATE_MAX.year, 1, 1, tzinfo=UTC)
 FAULTS_MAX = 1_000

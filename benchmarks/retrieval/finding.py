@@ -178,7 +178,14 @@ def _search(space: Space, collection: Collection, questions: Sequence[str], meth
     places = {ids[row.external_id]: place for place, row in enumerate(collection.rows)}
     target = Target(registry.get("record"), space.pk, SearchFilters())
     found = (
-        search_all([target], prepare_query(text), limit=DEPTH, method=method, min_similarity=None, now=None)
+        search_all(
+            [target],
+            prepare_query(text).choose([target]),
+            limit=DEPTH,
+            method=method,
+            min_similarity=None,
+            now=None,
+        )
         for text in questions
     )
     return [[places[hit.id] for hit in hits] for hits in found]

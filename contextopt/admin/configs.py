@@ -13,6 +13,7 @@ from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminRadioSelectWidget,
     UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
 )
 
 from contextopt.admin.base import AddOnlyAdmin, actor, become, display
@@ -28,6 +29,7 @@ WIDGETS: dict[type[forms.Widget], type[forms.Widget]] = {
     forms.NumberInput: UnfoldAdminIntegerFieldWidget,
     forms.RadioSelect: UnfoldAdminRadioSelectWidget,
     forms.Select: UnfoldAdminSelectWidget,
+    forms.Textarea: UnfoldAdminTextareaWidget,
 }
 
 

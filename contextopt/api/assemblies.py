@@ -24,6 +24,7 @@ from contextopt.assemblies import savings
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.figures import IN_API, SIZES, Figure
 from contextopt.assemblies.inputs import AssemblyIn, PromptIn
+from contextopt.assemblies.log import searched_passages
 from contextopt.assemblies.models import CONVERSATION_MAX, EMPTY, UNDELIVERED, Assembly
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.validation import EngineError
@@ -107,6 +108,7 @@ class AssemblyOut(TypedDict):
     as_of: datetime
     config_version: int
     warnings: list[WarningJson]
+    searched: list[str]
     overrides: dict[str, Any]
     text: str
     allocation: AllocationOut
@@ -168,6 +170,7 @@ class AssemblyDetail(AssemblyRow):
     ledger: LedgerOut
     config: dict[str, Any]
     request: dict[str, Any]
+    searched: list[str]
     purged_at: datetime | None
 
 
@@ -232,6 +235,7 @@ def assembly_json(assembly: Assembly) -> dict[str, Any]:
         },
         "config": payload.config,
         "request": payload.request,
+        "searched": searched_passages(payload),
         "purged_at": payload.purged_at,
     }
 

@@ -42,7 +42,9 @@ from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import ALL, InvalidValue
 from contextopt.engine.values import PartSizes
 from contextopt.errors import InvalidInput
-from contextopt.search.hybrid import PreparedQuery, prepare_query
+from contextopt.search.hybrid import PreparedQuery, Target, prepare_query
+from contextopt.search.registry import SearchFilters
+from contextopt.spaces.records import SEARCHABLE
 from contextopt.telemetry import loading, work_seconds
 
 # Multiples of the usual candidate count for a question. Read the next larger one only if every candidate fit
@@ -96,7 +98,7 @@ def decide_space(
     started = work_seconds()
     asked = prepare_request(team_id=team_id, request=request, actor=actor, settings=settings)
     if request.asks:
-        question = question or prepare_query(request.query.strip())
+        question = question or prepare_query(request.query.strip(), asked.config.block_patterns)
     if request.is_in_conversation:
         conversation = load_conversation(asked)
     else:
@@ -139,8 +141,9 @@ def prepare_request(
 
 def reach_out(asked: PreparedRequest, question: PreparedQuery | None) -> Iterator[Candidates]:
     """Yield the candidates for each reach, until there are no more to find."""
+    chosen = question.choose([Target(SEARCHABLE, asked.space.id, SearchFilters())]) if question else None
     for reach in REACHES:
-        found = load_for_question(asked, question, reach=reach) if question else load_candidates(asked)
+        found = load_for_question(asked, chosen, reach=reach) if chosen else load_candidates(asked)
         yield found
         if found.is_all:
             return

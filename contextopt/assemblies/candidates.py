@@ -17,6 +17,7 @@ from contextopt.engine.details import Query
 from contextopt.engine.placement.blocks import Sight
 from contextopt.engine.ranking import HORIZON_US, NEIGHBOUR_REACH, coefficients
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
+from contextopt.engine.text.promptparts import Span
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import (
     Assembled,
@@ -54,7 +55,8 @@ class ConfiguredSpace:
 class Candidates:
     """The best candidates, the ten newest records, and counts of what the filters passed.
 
-    For a question, the engine ranks by `query`, and `encoder` names the model of its vector, if it has one.
+    For a question, the engine ranks by `query`, `passages` are the parts of its text that were looked up, and
+    `encoder` names the model of their vectors, if they have one.
     `reach` is the multiple of the usual number that was read. `is_all` means that no candidates or texts are
     left to read.
     """
@@ -67,6 +69,7 @@ class Candidates:
     warnings: tuple[ContextWarning, ...] = ()
     reach: int = 1
     is_all: bool = True
+    passages: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,14 @@ from pydantic_core import to_json
 from contextopt import telemetry
 from contextopt.assemblies.candidates import Candidates
 from contextopt.assemblies.figures import STORED
-from contextopt.assemblies.models import NO_QUESTION_KEPT, Kind, pack_entries
+from contextopt.assemblies.models import NO_QUESTION_KEPT, AssemblyPayload, Kind, pack_entries
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.details import Query
 from contextopt.engine.placement.blocks import NOTHING, Sight
 from contextopt.engine.placement.choice import Placed
 from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, PART_SCALE, Relevance
 from contextopt.engine.settings import SCORED_STAGE
+from contextopt.engine.text.promptparts import Span
 from contextopt.engine.values import ENGINE_VERSION, FilterCounts, SpaceContext, warnings_json
 from contextopt.errors import NotFound
 from contextopt.locks import HOLD_SPACE
@@ -272,10 +273,10 @@ class Givens:
     """Everything the engine was given that the log does not hold elsewhere, except the records' texts.
 
     `encoder` names the model of the question's vector; it is empty without one. `reach` is how far the
-    candidates reached. `is_asked` means that a question ranked them, `is_relevant` that some record seemed
-    to be about it. The records are in the order of their ids. One that changed while the candidates were read
-    appears twice. `space` comes without them. `sight` is what earlier blocks of the conversation show of the
-    candidates.
+    candidates reached. `passages` are the parts of the question that were looked up, none if all of it was.
+    `is_asked` means that a question ranked them, `is_relevant` that some record seemed to be about it. The
+    records are in the order of their ids. One that changed while the candidates were read appears twice.
+    `space` comes without them. `sight` is what earlier blocks of the conversation show of the candidates.
     """
 
     engine_version: int
@@ -287,6 +288,7 @@ class Givens:
     is_relevant: bool
     records: tuple[GivenRecord, ...]
     sight: Sight = NOTHING
+    passages: tuple[Span, ...] = ()
 
 
 def pack_givens(space: SpaceContext, found: Candidates, sight: Sight = NOTHING) -> bytes:
@@ -305,7 +307,8 @@ def pack_givens(space: SpaceContext, found: Candidates, sight: Sight = NOTHING) 
         "records": len(keys),
         "relevant": found.query is None or found.query.is_relevant,
         "parts": None if found.query is None else Relevance._fields,
-        # Most have nothing in sight, so the key is left out.
+        # Most have no passages and nothing in sight, so these keys are left out.
+        **({"passages": found.passages} if found.passages else {}),
         **({"sight": sight.to_json(record.id for record in found.records)} if sight.headers else {}),
     }
     body = b"".join(map(_pack_column, _columns(keys, marks, found.query)))
@@ -333,7 +336,19 @@ def unpack_givens(packed: bytes) -> Givens:
         is_relevant=head["relevant"],
         records=tuple(_read_records(body, head["records"], head["parts"] or ())),
         sight=Sight.from_json(head["sight"]) if "sight" in head else NOTHING,
+        passages=tuple(Span(*each) for each in head.get("passages", ())),
     )
+
+
+def searched_passages(payload: AssemblyPayload) -> list[str]:
+    """Return the passages of a logged question that the space was searched for, the best first.
+
+    There are none if it was searched for the whole question, or if the question was not kept.
+    """
+    question = str(payload.request.get("query") or "").strip()
+    if not question or payload.givens is None:
+        return []
+    return [question[start:end] for start, end in unpack_givens(bytes(payload.givens)).passages]
 
 
 def _marks(found: Candidates) -> dict[Key, int]:

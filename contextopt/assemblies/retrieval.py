@@ -36,6 +36,7 @@ from contextopt.engine.ranking import (
     Match,
     Relevance,
     Scored,
+    best_relevances,
     own_relevances,
     rank_by_query,
     rate_neighbours,
@@ -49,8 +50,10 @@ from contextopt.limits import DATE_MIN
 from contextopt.search.embedders.current import LEAST_MATCHES, USUAL_SIMILARITIES
 from contextopt.search.hybrid import (
     Leads,
-    PreparedQuery,
+    Passage,
+    Question,
     Target,
+    best_match,
     look_up,
     look_up_meaning,
     rate,
@@ -91,7 +94,7 @@ NOTES_READ = 100_000
 
 
 @one_snapshot()
-def load_for_question(asked: PreparedRequest, question: PreparedQuery, *, reach: int) -> Candidates:
+def load_for_question(asked: PreparedRequest, question: Question, *, reach: int) -> Candidates:
     """Read what stage 5 needs: candidates with their relevance, and the texts of the best.
 
     `reach` multiplies the number read. A larger one helps if most records repeat each other, or if a large
@@ -108,22 +111,31 @@ def load_for_question(asked: PreparedRequest, question: PreparedQuery, *, reach:
     depth = min(max(DEPTH_MIN, min(fitting, DEPTH_MAX)) * reach, LOOK_UP_MAX)
     window = DateRange.ending_at(now, config.effective_window_days)
     mentions = Mentions.of(question.text, now, ZoneInfo(asked.space.time_zone))
-    look_up = _LookUp(asked, question, mentions, window, base.counts, depth)
-    rated, match, least = look_up.rate_leads({record.id for record in base.records})
-    known, matches, relevant = look_up.rate_all(rated)
-    ranked = rank_by_query(known.summaries.values(), relevant, now, config)
+    recent = {record.id for record in base.records}
+    found = _Found.joined(
+        [
+            _LookUp(asked, passage, mentions, window, base.counts, depth).find(recent)
+            for passage in question.passages
+        ],
+        config,
+    )
+    ranked = rank_by_query(found.summaries.values(), found.relevant, now, config)
     most = read_at_most(ranked, config) * reach
     details = _load_details([scored.record for scored in ranked[:most]])
     encoder = question.vector.model if question.vector else ""
     words, numbers = frozenset(terms(question.text)), numbers_in(question.text)
-    warnings = list(embedding_warnings(asked.space.id, question, matches))
-    if match < least:
+    warnings = list(embedding_warnings(asked.space.id, question, found.matches))
+    is_relevant = found.match >= found.least
+    if not is_relevant:
         outside_window = base.counts.outside_window
-        warnings.append(nothing_relevant(match, least, outside_window, config.effective_window_days))
+        warnings.append(
+            nothing_relevant(found.match, found.least, outside_window, config.effective_window_days)
+        )
     return replace(
         base,
         records=tuple(scored.record for scored in ranked[: most + LEDGER_DROPPED]),
-        query=Query(words, relevant, details, match >= least, numbers, USUAL_SIMILARITIES.get(encoder)),
+        query=Query(words, found.relevant, details, is_relevant, numbers, USUAL_SIMILARITIES.get(encoder)),
+        passages=question.spans,
         encoder=encoder,
         warnings=tuple(warnings),
         reach=reach,
@@ -140,6 +152,36 @@ class _Known(NamedTuple):
     sizes: dict[int, int]
     people: dict[int, tuple[str, ...]]
     places: dict[int, Place]
+
+
+class _Found(NamedTuple):
+    """The candidates by id: their summaries, matches and relevances. `match` is the best match of all, and
+    `least` the least that is enough.
+    """
+
+    summaries: dict[int, RecordSummary]
+    matches: dict[int, Match]
+    relevant: dict[int, Relevance]
+    match: float
+    least: float
+
+    @classmethod
+    def joined(cls, each: "Sequence[_Found]", config: ContextConfig) -> "_Found":
+        """Join what was found for several passages. A record counts by its best one."""
+        if len(each) == 1:
+            return each[0]
+        matches: dict[int, Match] = {}
+        for found in each:
+            matches |= {
+                row: best_match(matches.get(row, match), match) for row, match in found.matches.items()
+            }
+        return cls(
+            {row: record for found in each for row, record in found.summaries.items()},
+            matches,
+            best_relevances([found.relevant for found in each], config),
+            max(found.match for found in each),
+            min(found.least for found in each),
+        )
 
 
 class _Rated(NamedTuple):
@@ -168,14 +210,22 @@ class _Rated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LookUp:
-    """A question to a space. The rankings by words and by meaning return at most `depth` records each."""
+    """A passage that a space is searched for. The rankings by words and by meaning return at most `depth`
+    records each.
+    """
 
     asked: PreparedRequest
-    question: PreparedQuery
+    passage: Passage
     mentions: Mentions
     window: DateRange
     counts: FilterCounts
     depth: int
+
+    def find(self, further: Set[int]) -> _Found:
+        """Find the candidates, and rate `further` records with them."""
+        rated, match, least = self.rate_leads(further)
+        known, matches, relevant = self.rate_all(rated)
+        return _Found(known.summaries, matches, relevant, match, least)
 
     def rate_leads(self, further: Set[int]) -> tuple[_Rated, float, float]:
         """Find and rate the leads, and `further` records with them. Return them with their best match, and
@@ -191,7 +241,7 @@ class _LookUp:
             filters = SearchFilters(date_from=start, date_to=self.window.end)
         target = Target(SEARCHABLE, self.asked.space.id, filters)
         dates = self.mentions if config.date_weight else None
-        leads = _look_up_dated(target, self.question, dates, self.depth, counts)
+        leads = _look_up_dated(target, self.passage, dates, self.depth, counts)
         best_cosine = max(leads.cosines.values(), default=None)
         known = self._load(leads.ids | further, _Known({}, {}, {}, {}))
         if config.who_weight:
@@ -270,10 +320,10 @@ class _LookUp:
 
 
 def _look_up_dated(
-    target: Target, asked: PreparedQuery, mentions: Mentions | None, limit: int, counts: FilterCounts
+    target: Target, passage: Passage, mentions: Mentions | None, limit: int, counts: FilterCounts
 ) -> Leads:
     """Return the best of all records in the window, and the best of the days that the question names."""
-    leads = look_up(target, asked, limit=limit, passing=counts.filtered)
+    leads = look_up(target, passage, limit=limit, passing=counts.filtered)
     days = mentions and mentions.range()
     if not days:
         return leads
@@ -283,7 +333,7 @@ def _look_up_dated(
     if first > last:
         return leads
     within = replace(target, filters=SearchFilters(date_from=first, date_to=last))
-    return _join(leads, look_up(within, asked, limit=DATED_LEADS))
+    return _join(leads, look_up(within, passage, limit=DATED_LEADS))
 
 
 def _join(leads: Leads, more: Leads) -> Leads:

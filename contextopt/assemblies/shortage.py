@@ -32,7 +32,7 @@ from contextopt.engine.values import (
 )
 from contextopt.engine.wording import day, plural
 from contextopt.limits import DATE_MIN
-from contextopt.search.hybrid import PreparedQuery
+from contextopt.search.hybrid import Question
 from contextopt.search.models import EmbeddingTodo
 from contextopt.sql import fetch_all
 
@@ -69,7 +69,7 @@ def nothing_relevant(
 
 
 def embedding_warnings(
-    space_id: int, question: PreparedQuery, matches: Mapping[int, Match]
+    space_id: int, question: Question, matches: Mapping[int, Match]
 ) -> Iterator[ContextWarning]:
     """Warn if the question or many of the records could only be matched by words."""
     without = sum(match.similarity is None for match in matches.values())

@@ -37,6 +37,7 @@ from contextopt.chat.promptbuilder import blocks_in, build_prompt, instructions
 from contextopt.engine.placement.choice import AUTO
 from contextopt.engine.settings import SEARCH_STAGE
 from contextopt.engine.text.cleaning import flatten_to
+from contextopt.engine.text.promptpassages import shortened
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.errors import Conflict
 from contextopt.inputs import QUERY_MAX, make_storable
@@ -105,14 +106,21 @@ def send_message(*, conversation: Conversation, data: MessageIn, actor: str) -> 
     Raises:
         BudgetExceeded: the message leaves the response less than its reservation.
     """
-    question = _prepare(data, conversation.stage)
+    question = _prepare(conversation.team_id, conversation.space.slug, data, conversation.stage)
     with transaction.atomic():
         return _send(conversation, data, question, actor)
 
 
-def _prepare(data: MessageIn, stage: int) -> PreparedQuery | None:
-    """Prepare the message's question for its context. Nobody waits for a lock while an endpoint embeds it."""
-    return prepare_query(data.text[:QUERY_MAX].strip()) if stage == SEARCH_STAGE else None
+def _prepare(team_id: int, space: str, data: MessageIn, stage: int) -> PreparedQuery | None:
+    """Prepare the message's question for its context. Nobody waits for a lock while an endpoint embeds it.
+
+    Raises:
+        NotFound: the team has no such space.
+    """
+    if stage != SEARCH_STAGE:
+        return None
+    patterns = load_space(team_id, space).settings.block_patterns
+    return prepare_query(shortened(data.text, QUERY_MAX).strip(), patterns)
 
 
 def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery | None, actor: str) -> Message:
@@ -128,7 +136,7 @@ def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery |
     request = AssemblyIn(
         space=conversation.space.slug,
         stage=cast(Literal[2, 3, 4, 5], conversation.stage),
-        query=data.text[:QUERY_MAX],
+        query=shortened(data.text, QUERY_MAX),
         system=instructions(conversation.mark),
         history="\n".join([*(message.text for message in history), data.text]),
         conversation=conversation.name_in_log,
@@ -172,7 +180,7 @@ def begin_conversation(*, team: Team, data: ConversationIn, first: MessageIn, ac
         NotFound: the team has no such space.
         BudgetExceeded: the message leaves the response less than its reservation.
     """
-    question = _prepare(first, data.stage)
+    question = _prepare(team.pk, data.space, first, data.stage)
     with transaction.atomic():
         conversation = create_conversation(team=team, data=data, actor=actor)
         return _send(conversation, first, question, actor)

@@ -295,6 +295,17 @@ def weighted_relevance(relevance: Relevance, config: ContextConfig) -> float:
     return _weigh([relevance], config)[0] / SCORE_SCALE
 
 
+def best_relevances(each: Sequence[Mapping[int, Relevance]], config: ContextConfig) -> dict[int, Relevance]:
+    """Return the relevance of each record to the passage of a question that it is the most relevant to."""
+    best: dict[int, tuple[int, Relevance]] = {}
+    for relevant in each:
+        weighed = _weigh(list(relevant.values()), config)
+        for (record_id, parts), value in zip(relevant.items(), weighed, strict=True):
+            if record_id not in best or value > best[record_id][0]:
+                best[record_id] = value, parts
+    return {record_id: parts for record_id, (_, parts) in best.items()}
+
+
 def topic_weight(config: ContextConfig) -> Decimal:
     """Return the weight of the topic: that of meaning and words, times the neighbour share and a constant."""
     return TOPIC_WEIGHT * config.neighbour_share * (config.semantic_weight + config.lexical_weight)

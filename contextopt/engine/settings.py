@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
+from contextopt.engine.text.promptparts import BlockPattern
 from contextopt.engine.validation import (
     MAX_WEIGHT,
     InvalidValue,
@@ -32,6 +33,7 @@ MAX_TOTAL_TOKENS = 4 * MAX_PART_TOKENS
 MAX_WINDOW_DAYS = 3650
 MAX_RECORD_LIMIT = 1000
 MAX_NOTES_CHARS = 100_000
+MAX_PATTERNS_CHARS = 2_000
 MIN_RECORD_TOKENS = 64
 """Every record may take this many tokens, whatever the budget and the settings."""
 
@@ -263,6 +265,21 @@ class ContextConfig:
             example="0.1",
         ),
     ] = Decimal(0)
+    tool_patterns: Annotated[
+        str | None,
+        _of_question(
+            "Blocks of tools",
+            "Patterns of what your tools add to prompts, one a line: `BEGIN … END`, or the beginning of a "
+            "line. It is left out of the question.",
+            help="Patterns of what your tools add to prompts, one a line: BEGIN … END, or the beginning of "
+            "a line. Tagged blocks are recognised without.",
+            high=MAX_PATTERNS_CHARS,
+            blank="none",
+            is_null=True,
+            request_name="",
+            example="<<EDITOR … EDITOR>>",
+        ),
+    ] = None
     encoding: Annotated[str, _of_text("Encoding", "Tokenizer, such as `cl100k_base`.", high=64)] = (
         "cl100k_base"
     )
@@ -290,6 +307,13 @@ class ContextConfig:
     def record_limit(self) -> int | None:
         """Return the record limit of this stage; None for no limit. Stage 5 has its own limit."""
         return self.question_max_records if self.stage == SEARCH_STAGE else self.max_records
+
+    @property
+    def block_patterns(self) -> tuple[BlockPattern, ...]:
+        """Return what the tools of the space's team add to prompts."""
+        return tuple(
+            BlockPattern.parse(line) for line in (self.tool_patterns or "").splitlines() if line.strip()
+        )
 
     def without_question(self) -> Self:
         """Return the settings that apply when nothing is asked: stage 5 then works as stage 4."""

@@ -27,6 +27,7 @@ from contextopt.assemblies.placement.modelcatalog import list_price
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
 from contextopt.engine.settings import MAX_PART_TOKENS, MAX_TOTAL_TOKENS, ContextConfig
+from contextopt.engine.text.promptpassages import shortened
 from contextopt.engine.validation import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.insertion import (
@@ -106,7 +107,7 @@ class PromptTask:
             in_sight = list(plan.standing(prompt, dropped_items(prompt, self.cut_turn)))[:IN_SIGHT_MAX]
         request = AssemblyIn(
             space=space.slug,
-            query=make_storable(prompt.turns[-1].text)[:QUERY_MAX],
+            query=shortened(make_storable(prompt.turns[-1].text), QUERY_MAX),
             model=make_storable(prompt.model)[:MODEL_MAX],
             conversation=f"gateway:{self.name}",
             placement=placement,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain, product
 from typing import Literal
 
 import structlog
@@ -11,19 +12,21 @@ from django.utils import timezone
 from contextopt.engine.queryanalysis import without_framing
 from contextopt.engine.ranking import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
-from contextopt.search.embedders.current import QueryVector, embed_query, is_remote
+from contextopt.engine.text.promptparts import BlockPattern, Span
+from contextopt.engine.text.promptpassages import Candidate, candidates, choose, searched_text
+from contextopt.search.embedders.current import QueryVector, embed_queries, embed_query, is_remote
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
     EXACT_ROWS,
     NO_CONDITION,
     Condition,
+    best_cosines,
     distance_sql,
     nearest,
     to_cosine,
 )
 from contextopt.search.words import (
-    QUERY_MAX,
     SCORE,
     Lexemes,
     Terms,
@@ -44,16 +47,80 @@ Method = Literal["rrf", "weighted"]
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedQuery:
-    """A question prepared once: its words under each language's stemmer, and its vector.
+class Passage:
+    """A passage of a question that is looked up: its words under each language's stemmer, and its vector.
 
-    `vector` is None if the text has no embedding. `degraded` means that it could not be computed this time.
+    `vector` is None if the text has no embedding.
     """
 
     text: str
     lexemes: Lexemes
     vector: QueryVector | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is looked up for a text: its passages, the best first, and where they are in it.
+
+    There are no `spans` if the only passage is the whole text. `degraded` means that the vectors could not be
+    computed this time.
+    """
+
+    text: str
+    passages: tuple[Passage, ...]
+    spans: tuple[Span, ...]
     degraded: bool = False
+
+    @property
+    def vector(self) -> QueryVector | None:
+        return self.passages[0].vector
+
+    @property
+    def lexemes(self) -> Lexemes:
+        """The words of all passages."""
+        languages = dict.fromkeys(code for passage in self.passages for code in passage.lexemes)
+        return {
+            code: tuple(dict.fromkeys(chain(*(each.lexemes.get(code, ()) for each in self.passages))))
+            for code in languages
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A text prepared once: the passages that may be its question, with their vectors.
+
+    A vector is None if its passage has no embedding. `degraded` means that they could not be computed this
+    time.
+    """
+
+    text: str
+    candidates: tuple[Candidate, ...]
+    vectors: tuple[QueryVector | None, ...]
+    degraded: bool = False
+
+    def choose(self, targets: Sequence["Target"]) -> Question:
+        """Choose the passages that the corpora hold the most about."""
+        return self.question_at(choose(self.candidates, self._best_cosines(targets)))
+
+    def question_at(self, spans: Sequence[Span]) -> Question:
+        """Return the question with these of the candidates as passages."""
+        vectors = {each.span: vector for each, vector in zip(self.candidates, self.vectors, strict=True)}
+        passages = tuple(
+            Passage(said, read_lexemes(without_framing(said)), vectors[span])
+            for span in spans
+            for said in [self.text[span.start : span.end]]
+        )
+        parts = () if list(spans) == [Span(0, len(self.text))] else tuple(spans)
+        return Question(searched_text(self.text, parts), passages, parts, self.degraded)
+
+    def _best_cosines(self, targets: Sequence["Target"]) -> list[float | None]:
+        """Return the best cosine in any of the corpora for each candidate, if there are several."""
+        if len(self.candidates) == 1:
+            return [None]
+        given = [vector for vector in self.vectors if vector is not None]
+        found = [best_cosines(each.searchable, each.corpus_id, given) for each in targets]
+        best = iter([max(filter(None, some), default=None) for some in zip(*found, strict=True)])
+        return [None if vector is None else next(best, None) for vector in self.vectors]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,32 +156,43 @@ class Target:
     filters: SearchFilters
 
 
-def prepare_query(text: str) -> PreparedQuery:
-    """Stem and embed the subject of a text once. If the embedder is down, there is no vector."""
-    text = text[:QUERY_MAX]
-    subject = without_framing(text)
-    lexemes = read_lexemes(subject)
+def prepare_query(text: str, patterns: Sequence[BlockPattern] = ()) -> PreparedQuery:
+    """Find and embed the passages of a text that may be its question.
+
+    If the embedder is down, there are no vectors. `patterns` are those of a team's tools.
+    """
+    return _embedded(text, tuple(candidates(text, patterns)))
+
+
+def prepare_passages(text: str, spans: Sequence[Span]) -> Question:
+    """Prepare a text whose passages were chosen before. Without spans, the whole text is the passage."""
+    spans = spans or [Span(0, len(text))]
+    return _embedded(text, tuple(Candidate(span, 0.0) for span in spans)).question_at(spans)
+
+
+def _embedded(text: str, found: tuple[Candidate, ...]) -> PreparedQuery:
+    subjects = [without_framing(text[each.span.start : each.span.end]) for each in found]
     try:
-        return PreparedQuery(text, lexemes, embed_query(subject))
+        return PreparedQuery(text, found, tuple(embed_queries(subjects)))
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
-        return PreparedQuery(text, lexemes, None, degraded=True)
+        return PreparedQuery(text, found, (None,) * len(found), degraded=True)
 
 
-def with_meaning_of(query: PreparedQuery, text: str) -> PreparedQuery:
-    """Return the query with the vector of another text; the query itself if one of them has none.
+def with_meaning_of(passage: Passage, text: str) -> Passage:
+    """Return the passage with the vector of another text; the passage itself if one of them has none.
 
     Endpoints are not called, because the caller would hold its snapshot, and in the chat a lock, until they
     answer.
     """
-    if query.vector is None or is_remote(query.vector.model):
-        return query
+    if passage.vector is None or is_remote(passage.vector.model):
+        return passage
     try:
         vector = embed_query(text)
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
-        return query
-    return query if vector is None else replace(query, vector=vector)
+        return passage
+    return passage if vector is None else replace(passage, vector=vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +204,7 @@ class Leads:
     """
 
     target: Target
-    query: PreparedQuery
+    query: Passage
     terms: Terms
     lexical: Mapping[int, float]
     cosines: Mapping[int, float]
@@ -136,7 +214,7 @@ class Leads:
         return {*self.lexical, *self.cosines}
 
 
-def look_up(target: Target, query: PreparedQuery, *, limit: int, passing: float | None = None) -> Leads:
+def look_up(target: Target, query: Passage, *, limit: int, passing: float | None = None) -> Leads:
     """Find the best `limit` by words and the best `limit` by meaning among rows that pass the filters.
 
     The work is bounded for any size of the corpus. `passing` is the approximate number of rows that pass, if
@@ -151,7 +229,7 @@ def look_up(target: Target, query: PreparedQuery, *, limit: int, passing: float 
     return Leads(target, query, terms, lexical, cosines)
 
 
-def look_up_meaning(leads: Leads, query: PreparedQuery, *, limit: int, passing: float) -> Leads:
+def look_up_meaning(leads: Leads, query: Passage, *, limit: int, passing: float) -> Leads:
     """Replace the matches by meaning with those for another form of the question. Matches by words stay."""
     with planned_anew():
         return replace(leads, query=query, cosines=dict(_nearest(leads.target, query, limit, passing)))
@@ -186,12 +264,12 @@ def search(
 ) -> list[Hit]:
     """Return the best `limit` of one table, best first. With `min_similarity` a row needs a vector."""
     target = Target(searchable, corpus_id, filters)
-    return search_all([target], query, limit=limit, min_similarity=min_similarity, now=now)
+    return search_all([target], query.choose([target]), limit=limit, min_similarity=min_similarity, now=now)
 
 
 def search_all(
     targets: Sequence[Target],
-    query: PreparedQuery,
+    question: Question,
     *,
     limit: int,
     method: Method = "rrf",
@@ -208,13 +286,15 @@ def search_all(
     found: dict[tuple[str, int], Match] = {}
     fits: dict[tuple[str, int], float] = {}
     decays: dict[tuple[str, int], float] = {}
-    for target in targets:
+    for target, passage in product(targets, question.passages):
         kind = target.searchable.name
-        leads = look_up(target, query, limit=depth)
+        leads = look_up(target, passage, limit=depth)
         parts = rate(leads)
         wanted = [row_id for row_id, each in parts.items() if _is_similar(each, min_similarity)]
-        found |= {(kind, row_id): parts[row_id] for row_id in wanted}
-        fits |= {(kind, row_id): _fit(parts[row_id], leads.terms) for row_id in wanted}
+        for row_id in wanted:
+            row, part = (kind, row_id), parts[row_id]
+            found[row] = best_match(found[row], part) if row in found else part
+            fits[row] = max(fits.get(row, 0.0), _fit(part, leads.terms))
         factors = _decay(target.searchable, wanted, now or timezone.now())
         decays |= {(kind, row_id): factor for row_id, factor in factors.items()}
     hits = [
@@ -233,6 +313,12 @@ def _fuse(
     if method == "weighted":
         return weighted(lexical, vector, alpha=hybrid_alpha)
     return reciprocal_rank(lexical, vector)
+
+
+def best_match(one: Match, other: Match) -> Match:
+    """Return the higher of each of the two scores."""
+    similar = [each for each in (one.similarity, other.similarity) if each is not None]
+    return Match(max(one.lexical, other.lexical), max(similar, default=None))
 
 
 def _is_similar(match: Match, least: float | None) -> bool:
@@ -269,7 +355,7 @@ def _passing(target: Target, terms: Terms) -> float | None:
     return expected_rows(f"SELECT FROM {target.searchable.table} t WHERE {where}", parameters)
 
 
-def _nearest(target: Target, query: PreparedQuery, limit: int, rows: float | None) -> list[tuple[int, float]]:
+def _nearest(target: Target, query: Passage, limit: int, rows: float | None) -> list[tuple[int, float]]:
     if query.vector is None:
         return []
     filters, condition = target.filters, NO_CONDITION

@@ -16,12 +16,14 @@ from typing import Any, Literal
 
 from contextopt.engine.text.lexical import Bm25
 from contextopt.search.registry import Searchable, SearchFilters
-from contextopt.sql import fetch_all
+from contextopt.sql import fetch_all, fetch_column
 
-QUERY_MAX = 10_000
-"""Only this many characters of a question are read."""
+READ_MAX = 10_000
+"""Only this many characters of a passage are read."""
 TERMS_MAX = 24
-"""Only this many of a question's rarest words are scored, per language."""
+"""Only this many of a question's rarest words that the corpus has are scored, per language."""
+CHECKED_MAX = 200
+"""Only this many words without a count are looked for in the corpus."""
 CANDIDATES_MAX = 600
 CANDIDATES_MIN = 200
 CANDIDATES_EACH = 5
@@ -156,7 +158,7 @@ def week_words(corpus_id: int, start: datetime, end: datetime) -> list[str]:
 
 def read_lexemes(text: str) -> Lexemes:
     """Return the words of a question under each language's stemmer, without stop words."""
-    cleaned = text[:QUERY_MAX].replace("\x00", " ").encode(errors="ignore").decode()
+    cleaned = text[:READ_MAX].replace("\x00", " ").encode(errors="ignore").decode()
     if not cleaned.strip():
         return {}
     rows = fetch_all(
@@ -193,14 +195,40 @@ def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Ter
         documents, mean_length = rows[0][:2]
         counts = {lexeme: count for _, _, lexeme, count in rows if lexeme is not None}
     else:
-        documents, mean_length, counts = _count_now(searchable, corpus_id, wanted[: 4 * TERMS_MAX])
+        documents, mean_length, counts = _count_now(searchable, corpus_id, wanted[:CHECKED_MAX])
+    if rows and any(len(found) > TERMS_MAX for found in lexemes.values()):
+        counts |= _find_single(searchable, corpus_id, [word for word in wanted if word not in counts])
     terms = [
         Term(language, lexeme, max(1, counts.get(lexeme, 0)))
         for language, found in lexemes.items()
-        for lexeme in sorted(found, key=lambda lexeme: (counts.get(lexeme, 0), lexeme))[:TERMS_MAX]
+        for lexeme in _rarest(found, counts)
     ]
     ordered = sorted(terms, key=lambda term: (term.documents, term.lexeme))
     return Terms(tuple(ordered), documents, mean_length, is_sampled=not rows)
+
+
+def _rarest(lexemes: Sequence[str], counts: Mapping[str, int]) -> list[str]:
+    """Return the rarest words. If there are too many, words that no document has take no place."""
+    known = lexemes if len(lexemes) <= TERMS_MAX else [lexeme for lexeme in lexemes if counts.get(lexeme)]
+    return sorted(known, key=lambda lexeme: (counts.get(lexeme, 0), lexeme))[:TERMS_MAX]
+
+
+def _find_single(searchable: Searchable, corpus_id: int, lexemes: Sequence[str]) -> dict[str, int]:
+    """Return those of the words without a stored count that some document has, each as one document."""
+    where, parameters = searchable.passing_words(corpus_id, SearchFilters())
+    checked = lexemes[:CHECKED_MAX]
+    found = fetch_column(
+        f"""
+        SELECT w.lexeme FROM unnest(%(lexemes)s::text[], %(words)s::text[]) AS w(lexeme, word)
+         WHERE EXISTS (SELECT FROM {searchable.table} t WHERE t.search_vector @@ w.word::tsquery AND {where})
+        """,
+        {
+            **parameters,
+            "lexemes": checked,
+            "words": [f"{quoted(corpus_word(corpus_id))} & {quoted(lexeme)}" for lexeme in checked],
+        },
+    )
+    return dict.fromkeys(found, 1)
 
 
 def _count_now(

@@ -30,8 +30,13 @@ def setting_field(setting: Setting) -> forms.Field:
         return forms.TypedChoiceField(
             choices=list(shown.items()), coerce=lambda text: values.get(text, text), **told
         )
+    if setting.kind is str and setting.is_optional:
+        text = forms.Textarea(attrs={"rows": 2})
+        return forms.CharField(
+            max_length=int(setting.high), required=False, empty_value=None, widget=text, **told
+        )
     if setting.kind is str:
-        # The only text is the name of an encoding.
+        # The only other text is the name of an encoding.
         return forms.ChoiceField(choices=[(name, name) for name in known_encodings()], **told)
     told |= {"min_value": setting.low, "max_value": setting.high, "required": not setting.is_optional}
     if setting.kind is int:

@@ -101,6 +101,8 @@ def output_type_of(setting: Setting) -> Any:
     """Return the type of a setting in a response. Weights and shares are texts, since they are exact."""
     if setting.choices and setting.kind is str:
         return _one_of(list(setting.choices))
+    if setting.kind is str:
+        return str | None if setting.is_optional else str
     if not setting.is_optional:
         return int if setting.kind is int else str
     return int | Literal["all"] if setting.is_all else int | None

@@ -7,9 +7,8 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from contextopt.engine.values import DateRange
 from contextopt.errors import InvalidInput
-from contextopt.inputs import NUMBER, Input, Moment, Slug, Text
+from contextopt.inputs import NUMBER, QUERY_MAX, Input, Moment, Slug, Text
 from contextopt.search.hybrid import Method
-from contextopt.search.words import QUERY_MAX
 from contextopt.spaces import models as limits
 from memory.memories.inputs import TrustLevelName
 

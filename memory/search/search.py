@@ -12,7 +12,7 @@ from contextopt.errors import InvalidInput
 from contextopt.people.models import Team
 from contextopt.responsetypes import show
 from contextopt.search import registry
-from contextopt.search.hybrid import Hit, Method, PreparedQuery, Target, prepare_query, search_all
+from contextopt.search.hybrid import Hit, Method, Question, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.spaces.models import Space
 from memory.search.inputs import Kind, SearchIn
@@ -71,11 +71,11 @@ class Found:
     """The answer; `degraded` means that the embedder was down and only words were searched."""
 
     results: tuple[ResultOut, ...]
-    query: PreparedQuery
+    question: Question
 
     @property
     def degraded(self) -> bool:
-        return self.query.degraded
+        return self.question.degraded
 
 
 def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
@@ -84,10 +84,11 @@ def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
     Raises:
         NotFound: the team has no such space.
     """
-    targets, query = targets_of(team, request), prepare_query(request.query)
+    targets = targets_of(team, request)
+    question = prepare_query(request.query).choose(targets)
     hits = search_all(
         targets,
-        query,
+        question,
         limit=request.limit,
         method=request.method,
         hybrid_alpha=request.hybrid_alpha,
@@ -100,7 +101,7 @@ def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
         for hit in hits
         if hit.id in rows[hit.kind]
     ]
-    return Found(tuple(results), query)
+    return Found(tuple(results), question)
 
 
 def targets_of(team: Team, request: SearchIn) -> list[Target]:

@@ -17,6 +17,7 @@ from contextopt.engine.budget import OVER_BUDGET
 from contextopt.engine.code.graph.parsing import decode
 from contextopt.engine.code.packing import FULL, PATH
 from contextopt.engine.settings import MAX_PART_TOKENS
+from contextopt.engine.text.promptpassages import shortened
 from contextopt.engine.text.quoting import marked_block
 from contextopt.engine.text.tokens import Counter
 from contextopt.inputs import QUERY_MAX
@@ -128,7 +129,7 @@ def find_records(
     """
     request = AssemblyIn(
         space=space,
-        query=task[:QUERY_MAX],
+        query=shortened(task, QUERY_MAX),
         context_tokens=min(tokens, MAX_PART_TOKENS),
         as_of=as_of,
         encoding=encoding,

@@ -19,7 +19,7 @@ from contextopt.engine.rendering import MESSAGE
 from contextopt.engine.settings import SCORED_STAGE, ContextConfig
 from contextopt.engine.values import Assembled, DateRange, FilterCounts, RecordSummary
 from contextopt.errors import Conflict, ServiceUnavailable
-from contextopt.search.hybrid import PreparedQuery, Target, look_up, prepare_query, rate
+from contextopt.search.hybrid import Question, Target, best_match, look_up, prepare_passages, rate
 from contextopt.search.registry import SearchFilters
 from contextopt.spaces.configs import find_config, given_settings
 from contextopt.spaces.models import Record, Space
@@ -152,7 +152,7 @@ class _Search:
 
     material: Material
     asked: PreparedRequest
-    question: PreparedQuery | None
+    question: Question | None
     changed: dict[int, RecordVersion]
 
     @classmethod
@@ -259,15 +259,16 @@ class _Search:
         if not past or self.question is None:
             return {}
         target = Target(SEARCHABLE, self.asked.space.id, SearchFilters())
-        leads = look_up(target, self.question, limit=1)
-        target = replace(target, searchable=replace(SEARCHABLE, live_sql="true"))
+        dead_too = replace(target, searchable=replace(SEARCHABLE, live_sql="true"))
         best = max(present.relevant, key=lambda row: present.relevant[row].lexical, default=0)
-        matches = rate(
-            replace(leads, target=target, lexical={}, cosines={}), [*(state.id for state in past), best]
-        )
+        matches: dict[int, Match] = {}
+        for passage in self.question.passages:
+            leads = replace(look_up(target, passage, limit=1), target=dead_too, lexical={}, cosines={})
+            rated = rate(leads, [*(state.id for state in past), best])
+            matches |= {row: best_match(matches.get(row, match), match) for row, match in rated.items()}
         scale = present.relevant[best].lexical / matches[best].lexical if _is_worded(matches, best) else 0.0
         parts = relevances(matches)
-        rated = {
+        relevant = {
             state.id: parts[state.id]._replace(lexical=min(float(MAX_PART), match.lexical * scale))
             for state in past
             if (match := matches.get(state.id)) is not None
@@ -275,7 +276,7 @@ class _Search:
         dates = {state.id: state.date for state in past}
         people = {state.id: tuple(_people(state)) for state in past}
         zone = ZoneInfo(self.asked.space.time_zone)
-        return add_mentions(rated, Mentions.of(self.question.text, self.asked.as_of, zone), dates, people)
+        return add_mentions(relevant, Mentions.of(self.question.text, self.asked.as_of, zone), dates, people)
 
 
 def _is_worded(matches: dict[int, Match], row: int) -> bool:
@@ -289,11 +290,13 @@ def _people(state: RecordVersion) -> Iterator[str]:
         yield str(author)
 
 
-def _prepare(material: Material) -> PreparedQuery:
+def _prepare(material: Material) -> Question:
     """Return the question, with a vector only if it had one, of the same model, at the time."""
-    asked, encoder = prepare_query(material.asked.request.query), material.givens.encoder
+    encoder = material.givens.encoder
+    asked = prepare_passages(material.asked.request.query, material.givens.passages)
     if not encoder:
-        return replace(asked, vector=None, degraded=False)
+        passages = tuple(replace(passage, vector=None) for passage in asked.passages)
+        return replace(asked, passages=passages, degraded=False)
     if asked.degraded:
         raise ServiceUnavailable("The question cannot be embedded now. Try again later.")
     if asked.vector is None or asked.vector.model != encoder:

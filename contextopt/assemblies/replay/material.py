@@ -17,6 +17,7 @@ from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.duplicates import numbers_in
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.text.lexical import terms
+from contextopt.engine.text.promptpassages import searched_text
 from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 from contextopt.engine.validation import UnknownEncoding
 from contextopt.engine.values import ENGINE_VERSION, PartSizes, RecordSummary
@@ -66,12 +67,13 @@ class Material:
             baseline=tuple(summary for one, summary in given if one.is_baseline),
             counts=self.givens.counts,
             query=self._query() if self.givens.is_asked else None,
+            passages=self.givens.passages,
             encoder=self.givens.encoder,
         )
 
     def _query(self) -> Query:
         candidates = [given for given in self.givens.records if given.is_candidate]
-        question = self.asked.request.query
+        question = searched_text(self.asked.request.query, self.givens.passages)
         return Query(
             frozenset(terms(question)),
             {given.id: given.relevance for given in candidates},

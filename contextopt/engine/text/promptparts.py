@@ -30,26 +30,26 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """How a tool marks what it adds: from one text to another, or a line that begins with the first one."""
+class BlockPattern:
+    """How what a tool adds is told: from one text to another, or a line that begins with the first one."""
 
     begin: str
     end: str = ""
 
     @classmethod
-    def parse(cls, pattern: str) -> "Mark":
+    def parse(cls, text: str) -> "BlockPattern":
         """Read a pattern such as `<<CONTEXT … CONTEXT>>` or `[editor]`."""
-        begin, _, end = pattern.replace("...", "…").partition("…")
+        begin, _, end = text.replace("...", "…").partition("…")
         return cls(begin.strip(), end.strip())
 
 
-def split_prompt(text: str, marks: Sequence[Mark] = ()) -> list[Part]:
+def split_prompt(text: str, patterns: Sequence[BlockPattern] = ()) -> list[Part]:
     """Return the parts of a prompt in their order, without the blank lines between them.
 
     A block whose name says that a person's words are in it, such as `<user_query>`, is read like the rest. So
-    are all blocks if there is no prose outside of them. `marks` are those that a team has added.
+    are all blocks if there is no prose outside of them. `patterns` are those that a team has added.
     """
-    blocks = [*_fences(text), *_marked(text, marks)]
+    blocks = [*_fences(text), *_matched(text, patterns)]
     tagged = list(_tagged(text))
     parts = list(_parts(text, [*blocks, *(span for block in tagged for span in block.wrapped(text))]))
     if tagged and not any(part.kind == PartKind.PROSE for part in parts):
@@ -59,14 +59,14 @@ def split_prompt(text: str, marks: Sequence[Mark] = ()) -> list[Part]:
     return parts
 
 
-def is_wrapped(text: str, marks: Sequence[Mark] = ()) -> bool:
+def is_wrapped(text: str) -> bool:
     """Return whether a text is only blocks that tools add."""
-    if not marks and text.strip()[:1] not in _WRAPPING:
+    if text.strip()[:1] not in _WRAPPING:
         return False
     wrapped = [span for block in _tagged(text) for span in block.wrapped(text)]
     at = 0
     for block in [
-        *_outermost([*wrapped, *_marked(text, marks)]),
+        *_outermost(wrapped),
         Part(PartKind.WRAPPED, len(text), len(text)),
     ]:
         if text[at : block.start].strip():
@@ -143,17 +143,17 @@ def _begins_line(text: str, at: int) -> bool:
     return not before or before.endswith((">", "]"))
 
 
-def _marked(text: str, marks: Sequence[Mark]) -> Iterator[Part]:
-    for mark in marks:
-        at = text.find(mark.begin) if mark.begin else -1
+def _matched(text: str, patterns: Sequence[BlockPattern]) -> Iterator[Part]:
+    for pattern in patterns:
+        at = text.find(pattern.begin) if pattern.begin else -1
         while at >= 0:
-            end = text.find(mark.end or "\n", at + len(mark.begin))
-            if end < 0 and mark.end:
+            end = text.find(pattern.end or "\n", at + len(pattern.begin))
+            if end < 0 and pattern.end:
                 break
-            end = len(text) if end < 0 else end + len(mark.end)
-            if mark.end or _begins_line(text, at):
+            end = len(text) if end < 0 else end + len(pattern.end)
+            if pattern.end or _begins_line(text, at):
                 yield Part(PartKind.WRAPPED, at, end)
-            at = text.find(mark.begin, end)
+            at = text.find(pattern.begin, end)
 
 
 _FENCE = re.compile(r"^[ \t>]{0,12}(`{3,}|~{3,})[^\n`]*$", re.MULTILINE)

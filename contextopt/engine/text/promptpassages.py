@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 from contextopt.engine.agents.logmarkers import Marker, classify, find_candidates
 from contextopt.engine.text.linekinds import PartKind, is_asking
-from contextopt.engine.text.promptparts import Mark, Part, Span, split_prompt
+from contextopt.engine.text.promptparts import BlockPattern, Part, Span, split_prompt
 from contextopt.engine.text.sentences import sentence_spans
 
 PLAIN_MAX = 240
 """A single line of at most this many characters is the question as a whole."""
 CANDIDATES_MAX = 12
 PASSAGES_MAX = 3
-PASSAGE_CHARS = 600
+PASSAGE_CHARS = 400
 """Of a longer paragraph, only its sentences are candidates. A longer sentence is cut."""
 MARGIN = 0.2
 """A passage that is worth less than the best one by more than this does not count."""
@@ -43,7 +43,7 @@ class Candidate:
     asks: bool = False
 
 
-def candidates(text: str, marks: Sequence[Mark] = ()) -> list[Candidate]:
+def candidates(text: str, patterns: Sequence[BlockPattern] = ()) -> list[Candidate]:
     """Return at most `CANDIDATES_MAX` candidates, the worthiest first.
 
     The only one is the whole text if that is a short line, or if nothing in it can be looked up by itself.
@@ -51,7 +51,7 @@ def candidates(text: str, marks: Sequence[Mark] = ()) -> list[Candidate]:
     whole = [Candidate(Span(0, len(text)))]
     if len(text) <= PLAIN_MAX and "\n" not in text.strip():
         return whole
-    parts = split_prompt(text, marks)
+    parts = split_prompt(text, patterns)
     prose = [part for part in parts if part.kind == PartKind.PROSE]
     found = list(_said(text, prose))
     is_thin = all(_says_nothing(text[each.span.start : each.span.end]) for each in found)

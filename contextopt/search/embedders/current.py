@@ -1,6 +1,6 @@
 """The embedder chosen by the settings, the loaded ones, and the vector of a question."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -129,18 +129,29 @@ def embed_query(text: str) -> QueryVector | None:
     Raises:
         EmbeddingUnavailable: the model cannot be loaded or reached.
     """
-    if not text.strip():
-        return None
+    return embed_queries([text])[0]
+
+
+def embed_queries(texts: Sequence[str]) -> list[QueryVector | None]:
+    """Return the vector of each text under the active model, computed in one batch.
+
+    It is None if there is no model, or nothing to embed.
+
+    Raises:
+        EmbeddingUnavailable: the model cannot be loaded or reached.
+    """
+    if not any(text.strip() for text in texts):
+        return [None] * len(texts)
     row = fetch_one(_ACTIVE_SQL, [[table.embedding_table for table in registry.all()]])
     if row is None:
-        return None
+        return [None] * len(texts)
     model_id, name, dimensions, indexed, sizes = row
-    vector = get_embedder(name).embed([text])[0]
-    if vector.shape != (dimensions,):
-        raise EmbeddingUnavailable(f"{name} returns {vector.size} dimensions, not {dimensions}")
-    if not np.any(vector):
-        return None
+    vectors = get_embedder(name).embed(texts)
+    if vectors.shape[1:] != (dimensions,):
+        raise EmbeddingUnavailable(f"{name} returns {vectors.shape[1]} dimensions, not {dimensions}")
     rows = {table.name: size for table, size in zip(registry.all(), sizes, strict=True)}
-    return QueryVector(
-        model_id, name, dimensions, vector, {name: rows[name] for name in indexed if name in rows}
-    )
+    approximate = {name: rows[name] for name in indexed if name in rows}
+    return [
+        QueryVector(model_id, name, dimensions, vector, approximate) if np.any(vector) else None
+        for vector in vectors
+    ]

@@ -1,6 +1,6 @@
 """Search by meaning: find the nearest vectors of one corpus among the rows that pass the filters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from contextopt.search.embedders.current import QueryVector
+from contextopt.search.models import SearchCorpus
 from contextopt.search.registry import Searchable
 from contextopt.sql import expected_rows, fetch_all, fetch_column
 
@@ -26,6 +27,8 @@ SAMPLED = 10
 COUNTED_ROWS = 50_000
 # Number of neighbours the graph keeps in view, and maximum rows it visits for a filter.
 EF_SEARCH = 120
+# Enough to find the nearest row alone.
+EF_SEARCH_BEST = 40
 SCAN_ROWS = 20_000
 # For this transaction. The planner does not know the size of this corpus, and may prefer to sort all of it.
 BY_GRAPH = f"""
@@ -49,6 +52,23 @@ class Condition:
 
 
 NO_CONDITION = Condition(dates=(None, None))
+
+
+def best_cosines(
+    searchable: Searchable, corpus_id: int, vectors: Sequence[QueryVector]
+) -> list[float | None]:
+    """Return the cosine, from 0 to 1, of the row of the corpus nearest to each vector; None without rows.
+
+    They are read by one statement: from the graph if the corpus is large, else by comparing all rows. The
+    vectors are of one model.
+    """
+    if not vectors:
+        return []
+    documents = (
+        SearchCorpus.objects.of(searchable.name, corpus_id).values_list("documents", flat=True).first()
+    )
+    statement = _Statement(searchable, corpus_id, vectors[0], NO_CONDITION, 1)
+    return statement.best_of([vector.text for vector in vectors], rows=documents)
 
 
 def nearest(
@@ -186,6 +206,34 @@ class _Statement:
             )
             cursor.execute(AS_BEFORE)
         return found
+
+    def best_of(self, vectors: Sequence[str], *, rows: float | None) -> list[float | None]:
+        """Return the cosine of the row nearest to each vector, all of the statement's model."""
+        names = [f"vector_{number}" for number in range(len(vectors))]
+        size = int(self.vector.dimensions)
+        distances = [
+            f"(e.embedding::halfvec({size})) <=> (SELECT %({name})s::text::halfvec({size}))" for name in names
+        ]
+        parameters = {"vector_corpus": self.corpus_id, **dict(zip(names, vectors, strict=True))}
+        table = self.searchable.embedding_table
+        is_compared = (
+            rows is None
+            or self.searchable.name not in self.vector.indexed
+            or is_best_compared(self.searchable, self.vector, rows, limit=1)
+        )
+        if is_compared:
+            found = ", ".join(f"min({distance})" for distance in distances)
+            [best] = fetch_all(f"SELECT {found} FROM {table} e WHERE {self._own_vectors()}", parameters)
+        else:
+            nearest = ", ".join(
+                f"(SELECT {distance} FROM {table} e WHERE {self._own_vectors()} ORDER BY {distance} LIMIT 1)"
+                for distance in distances
+            )
+            with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+                cursor.execute(BY_GRAPH, [str(EF_SEARCH_BEST)])
+                [best] = fetch_all(f"SELECT {nearest}", parameters)
+                cursor.execute(AS_BEFORE)
+        return [None if apart is None else to_cosine(apart) for apart in best]
 
     def _run(self, statement: str) -> list[tuple[int, float]]:
         parameters = {**self._params(), "vector": self.vector.text, "vector_limit": self.limit}

@@ -12,6 +12,7 @@ from django.db.models.fields.tuple_lookups import TupleGreaterThan, TupleLessTha
 from django.http import HttpResponse, StreamingHttpResponse
 
 from contextopt.assemblies.figures import IN_CSV, SORTS
+from contextopt.assemblies.log import searched_passages
 from contextopt.assemblies.models import BASELINES, Assembly, AssemblyPayload, AssemblyQuerySet, Kind
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.chat.models import Author, Message
@@ -270,6 +271,7 @@ def _payload_context(
         "unnamed": unnamed_counts(payload),
         "explained": explain_named(found, request.GET.get("explain", "")),
         "question": payload.request.get("query", ""),
+        "searched": searched_passages(payload),
         "parts": part_legend(payload.ledger["candidates"]["parts"]),
         "warnings": show_warnings(request, payload.warnings, space_slug, overrides),
         "overrides": overrides,

@@ -75,7 +75,7 @@ def _snippets(found: Found) -> dict[tuple[str, int], Snippet]:
     snippets: dict[tuple[str, int], Snippet] = {}
     for kind in sorted({result["kind"] for result in found.results}):
         ids = [result["id"] for result in found.results if result["kind"] == kind]
-        loaded = load_snippets(registry.get(kind), ids, found.query.lexemes)
+        loaded = load_snippets(registry.get(kind), ids, found.question.lexemes)
         snippets |= {(kind, row_id): snippet for row_id, snippet in loaded.items()}
     return snippets
 

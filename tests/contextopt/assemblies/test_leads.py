@@ -11,7 +11,7 @@ from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.retrieval import about_subject
 from contextopt.engine.values import FilterCounts
 from contextopt.search import registry
-from contextopt.search.hybrid import Target, look_up, prepare_query
+from contextopt.search.hybrid import Target, look_up, prepare_passages
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.search.wordcounts import ensure_counted
@@ -76,7 +76,7 @@ def test_a_question_of_only_its_subject_gets_more_leads(space: Space) -> None:
     """Those from the days that it names stay among them."""
     hold_meeting(space, minutes_apart=0.2)
     target = Target(registry.get("record"), space.pk, SearchFilters())
-    leads = look_up(target, prepare_query("battery model"), limit=3)
+    leads = look_up(target, prepare_passages("battery model", ()).passages[0], limit=3)
     dated = Record.objects.get(space=space, external_id="turn-0")
     assert dated.pk not in leads.ids
     leads = replace(leads, lexical={**leads.lexical, dated.pk: 0.1})

@@ -16,11 +16,13 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.engine.assembly import assemble
 from contextopt.engine.details import Query, RecordDetail
 from contextopt.engine.ranking import Relevance
+from contextopt.engine.text.promptparts import Span
 from contextopt.engine.values import ENGINE_VERSION, FilterCounts, PartSizes, RecordSummary, SpaceContext
 from contextopt.spaces.models import Space
 from tests.factories import NOW, make_assembly, make_filtering, make_record
 from tests.recomputed import givens_of, make_searchable
 
+SPANS = st.builds(Span, st.integers(0, 99_999), st.integers(0, 100_000))
 PARTS = st.integers(0, 10_000_000).map(lambda whole: whole / 1_000_000)
 IDS = st.integers(0, 2**53) | st.integers(1, 40)
 LINE = "- [note] Queue (2026-06-15)\n"
@@ -64,6 +66,7 @@ def candidates(draw: st.DrawFn) -> Candidates:
         query,
         draw(st.text(max_size=20)),
         reach=draw(st.integers(1, 216)),
+        passages=draw(st.lists(SPANS, max_size=3).map(tuple)),
     )
 
 
@@ -94,6 +97,7 @@ def test_packed_givens_are_read_back(space: SpaceContext, found: Candidates) -> 
     assert read.space == space
     assert (read.engine_version, read.encoder, read.reach) == (ENGINE_VERSION, found.encoder, found.reach)
     assert (read.counts, read.is_asked) == (found.counts, found.query is not None)
+    assert read.passages == found.passages
     assert len(read.records) == len(expected(found))
     assert set(read.records) == expected(found)
 

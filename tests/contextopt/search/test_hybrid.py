@@ -14,7 +14,7 @@ from contextopt import tasks
 from contextopt.assemblies.purge import purge_record
 from contextopt.people.models import Team
 from contextopt.search import registry, words
-from contextopt.search.hybrid import Target, look_up, prepare_query, rate, search
+from contextopt.search.hybrid import Passage, Target, look_up, prepare_passages, prepare_query, rate, search
 from contextopt.search.models import DocumentFrequency, SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
@@ -33,6 +33,10 @@ EVERYTHING = SearchFilters()
 @pytest.fixture
 def table() -> Searchable:
     return registry.get("record")
+
+
+def passage(text: str) -> Passage:
+    return prepare_passages(text, ()).passages[0]
 
 
 def found(space: Space, text: str, **filters) -> list[str]:
@@ -127,7 +131,7 @@ def test_rows_found_only_by_words_or_only_by_meaning_stay(space: Space, table: S
     make_record(space, title="Cake recipe", notes="")
     ensure_embedded(table, space.pk, limit=100)
     target = Target(table, space.pk, EVERYTHING)
-    parts = rate(look_up(target, prepare_query("xqzvbn sluggish SQL"), limit=10))
+    parts = rate(look_up(target, passage("xqzvbn sluggish SQL"), limit=10))
     assert parts[by_word.pk].lexical > 0
     assert parts[by_meaning.pk].lexical == 0
     assert (parts[by_meaning.pk].similarity or 0) > 0
@@ -146,7 +150,7 @@ def test_bm25_is_exact(space: Space, table: Searchable) -> None:
     texts = ["red red blue", "red green", "blue", "green green green red", "yellow"]
     ids = [make_record(space, title="title", notes=text).pk for text in texts]
     count_words(table, space.pk)
-    query = prepare_query("red blue")
+    query = passage("red blue")
     terms = words.weigh_terms(table, space.pk, query.lexemes)
     scores = words.best_by_words(table, space.pk, terms, filters=EVERYTHING, limit=9)
     # The title, the corpus and the week are also words of each document.
@@ -235,7 +239,7 @@ class TestFilters:
     def test_rated_rows_are_filtered(self, space: Space, table: Searchable, team: Team) -> None:
         elsewhere = make_record(make_space(team, "elsewhere"))
         ids = [*Record.objects.values_list("pk", flat=True)]
-        query = prepare_query("unrelated question")
+        query = passage("unrelated question")
         leads = look_up(Target(table, space.pk, SearchFilters(types=("note",))), query, limit=1)
         parts = rate(leads, ids)
         assert elsewhere.pk in ids

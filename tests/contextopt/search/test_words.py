@@ -8,10 +8,9 @@ import pytest
 from django.db import connection
 
 from contextopt.search import registry
-from contextopt.search.hybrid import prepare_query
 from contextopt.search.registry import SearchFilters
 from contextopt.search.wordcounts import count_words
-from contextopt.search.words import CANDIDATES_MIN, best_by_words, weigh_terms
+from contextopt.search.words import CANDIDATES_MIN, best_by_words, read_lexemes, weigh_terms
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import upsert_records
@@ -37,7 +36,7 @@ def planned(settings: dict[str, str]) -> Iterator[None]:
 
 def best(space: Space, text: str) -> list[int]:
     table = registry.get("record")
-    terms = weigh_terms(table, space.pk, prepare_query(text).lexemes)
+    terms = weigh_terms(table, space.pk, read_lexemes(text))
     return list(best_by_words(table, space.pk, terms, filters=SearchFilters(), limit=40))
 
 

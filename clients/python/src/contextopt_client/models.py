@@ -69,6 +69,7 @@ class AssemblyDetail(TypedDict):
     records_filtered: int
     records_included: int
     request: dict[str, Any]
+    searched: list[str]
     sha256: str
     shared_prefix_tokens: int | None
     space: str | None
@@ -134,6 +135,7 @@ class AssemblyOut(TypedDict):
     included: list[IncludedOut]
     overrides: dict[str, Any]
     placement: PlacementOut
+    searched: list[str]
     space: str
     stage: int
     stats: StatsOut

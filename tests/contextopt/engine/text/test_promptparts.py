@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.text.linekinds import PartKind, is_asking, kind_of_line
-from contextopt.engine.text.promptparts import Mark, is_wrapped, split_prompt
+from contextopt.engine.text.promptparts import BlockPattern, is_wrapped, split_prompt
 from contextopt.engine.text.promptpassages import candidates, choose, shortened
 
 QUESTION = "What is the timeout of the payment service now?"
@@ -44,8 +44,8 @@ def kinds(text: str) -> list[PartKind]:
     return [part.kind for part in split_prompt(text)]
 
 
-def prose(text: str, marks: tuple[Mark, ...] = ()) -> list[str]:
-    parts = split_prompt(text, marks)
+def prose(text: str, patterns: tuple[BlockPattern, ...] = ()) -> list[str]:
+    parts = split_prompt(text, patterns)
     return [text[part.start : part.end] for part in parts if part.kind == PartKind.PROSE]
 
 
@@ -141,9 +141,11 @@ def test_a_fence_that_was_cut_hides_nothing() -> None:
     assert QUESTION in prose(f"x = 1\n```\n\n{QUESTION}\n\n```python\nx = 1\n```")
 
 
-def test_a_team_adds_its_marks() -> None:
+def test_a_team_adds_its_patterns() -> None:
     text = f"EDITOR NOTE the cursor is in a file END\nEditor says that two tabs are open\n{QUESTION}"
-    assert prose(text, (Mark.parse("EDITOR NOTE … END"), Mark.parse("Editor says"))) == [QUESTION]
+    assert prose(text, (BlockPattern.parse("EDITOR NOTE … END"), BlockPattern.parse("Editor says"))) == [
+        QUESTION
+    ]
     assert prose(text) != [QUESTION]
 
 

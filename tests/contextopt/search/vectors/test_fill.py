@@ -11,6 +11,7 @@ import pytest
 import time_machine
 from django.core.management import call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,15 +21,22 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.embedders import current
-from contextopt.search.embedders.current import QueryVector, embed_query, get_embedder
+from contextopt.search.embedders.current import QueryVector, embed_queries, embed_query, get_embedder
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.hybrid import rate_rows
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingTodo
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors import fill, indexes
 from contextopt.search.vectors.fill import Work, ensure_embedded, work_through
-from contextopt.search.vectors.nearest import NO_CONDITION, Condition, is_best_compared, nearest
+from contextopt.search.vectors.nearest import (
+    NO_CONDITION,
+    Condition,
+    best_cosines,
+    is_best_compared,
+    nearest,
+)
 from contextopt.search.vectors.storage import embedding_status
+from contextopt.search.wordcounts import count_words
 from contextopt.search.words import Terms
 from contextopt.spaces.models import Record, RecordEmbedding, Space
 from contextopt.sql import own_conninfo
@@ -336,6 +344,39 @@ def test_the_nearest_are_live_rows_of_the_corpus(
         if way != "graph":
             cosine = cosines(space, vector, sorted(live))
             assert shares == sorted((cosine[row] or 0.0 for row in live), reverse=True)[:limit]
+
+
+@pytest.mark.parametrize("way", ["graph", "all"])
+def test_the_best_cosine_of_each_vector(space: Space, way: str, monkeypatch) -> None:
+    monkeypatch.setattr("contextopt.search.vectors.nearest.EXACT_ROWS", 0 if way == "graph" else 1_000)
+    monkeypatch.setattr("contextopt.search.vectors.nearest.GRAPH_VISIT", 0)
+    for title in ("queue stuck", "red paint", "login cookie"):
+        make_record(space, title=title, notes="")
+    work()
+    table = registry.get("record")
+    count_words(table, space.pk)
+    EmbeddingFill.objects.update(is_indexed=True)
+    vectors = [vector for vector in embed_queries(["a stuck queue", "paint", "cookies"]) if vector]
+    expected = [nearest(table, space.pk, vector, limit=1)[0][1] for vector in vectors]
+    with CaptureQueriesContext(connection) as queries:
+        assert best_cosines(table, space.pk, vectors) == pytest.approx(expected, abs=1e-6)
+    asked = [query["sql"] for query in queries if "<=>" in query["sql"]]
+    assert len(asked) == 1
+    assert ("ORDER BY" in asked[0]) == (way == "graph")
+    assert best_cosines(table, space.pk + 1, vectors) == [None] * 3
+    assert best_cosines(table, space.pk, []) == []
+
+
+def test_texts_are_embedded_in_one_batch(space: Space) -> None:
+    work()
+    one, nothing, other = embed_queries(["queue", " ", "red paint"])
+    assert nothing is None
+    assert one is not None
+    assert other is not None
+    alone = embed_query("red paint")
+    assert alone is not None
+    assert other.values == pytest.approx(alone.values, abs=1e-6)
+    assert embed_queries([""]) == [None]
 
 
 def test_half_precision_changes_a_cosine_in_the_fourth_decimal(space: Space) -> None:
