@@ -1,4 +1,4 @@
-"""Input types shared by the API, imports and forms.
+"""Input types shared by the API, imports and forms, and response types whose fields come from values.
 
 Texts refuse NUL and lone surrogates, and numbers stay within 64 bits, because PostgreSQL can store neither.
 So whatever passes here can be stored.
@@ -7,9 +7,10 @@ So whatever passes here can be stored.
 import json
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, cast, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -166,3 +167,31 @@ def field_problems(error: ValidationError) -> list[FieldProblem]:
     if (count := error.error_count()) > FAULTS_MAX:
         return [FieldProblem(WHOLE_INPUT, f"has {count:,} faults, too many to list")]
     return describe_faults(error.errors(include_url=False))
+
+
+def pick(item: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in names}
+
+
+def show(kind: type, item: object, **computed: object) -> dict[str, Any]:
+    """Return an item as a response type: its attributes with the names of the fields, or the given values."""
+    names = kind.__annotations__
+    return {name: computed[name] if name in computed else getattr(item, name) for name in names}
+
+
+def fields_of[Row: type](value: type, *, without: Iterable[str] = ()) -> Callable[[Row], Row]:
+    """Give a TypedDict the fields of a value, before its own, which replace those of the same name."""
+    hints = get_type_hints(value, include_extras=True)
+    fields = {name: hint for name, hint in hints.items() if name not in without}
+    return lambda row: _remake(row, {**fields, **row.__annotations__})
+
+
+def add_fields[Row: type](fields: Mapping[str, Any]) -> Callable[[Row], Row]:
+    """Add fields that are declared in a table to a TypedDict, after its own."""
+    return lambda row: _remake(row, {**row.__annotations__, **fields})
+
+
+def _remake[Row: type](row: Row, fields: dict[str, Any]) -> Row:
+    made: Any = TypedDict(row.__name__, fields)  # type: ignore[misc]
+    made.__doc__, made.__module__ = row.__doc__, row.__module__
+    return cast("Row", made)

@@ -37,9 +37,8 @@ from contextopt.engine.values import (
     warnings_json,
 )
 from contextopt.errors import InvalidInput
-from contextopt.inputs import Id, Moment, Slug, Text
+from contextopt.inputs import Id, Moment, Slug, Text, add_fields, fields_of, pick
 from contextopt.paging import by_moment
-from contextopt.responsetypes import add_fields, fields_of, pick
 from contextopt.sql import find_one
 
 

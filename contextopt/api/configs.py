@@ -11,9 +11,8 @@ from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, acto
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.settings import SETTINGS
 from contextopt.engine.validation import ALL
-from contextopt.inputs import Ordinal, Slug
+from contextopt.inputs import Ordinal, Slug, pick
 from contextopt.paging import by_number
-from contextopt.responsetypes import pick
 from contextopt.spaces.configs import ContextConfig, activate_config, find_config, publish_config
 from contextopt.spaces.inputs import ConfigIn, output_type_of, with_fields
 

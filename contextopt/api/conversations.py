@@ -11,9 +11,8 @@ from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_
 from contextopt.chat import outbox, promptbuilder
 from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import Conversation, Message
-from contextopt.inputs import Id, Slug
+from contextopt.inputs import Id, Slug, show
 from contextopt.paging import by_moment, by_number
-from contextopt.responsetypes import show
 
 router = Router(tags=["Conversations"])
 BY_TIME = by_moment("conversation", "active_at")

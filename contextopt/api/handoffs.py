@@ -40,9 +40,8 @@ from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.values import WarningJson
-from contextopt.inputs import Id
+from contextopt.inputs import Id, fields_of
 from contextopt.paging import by_lowest
-from contextopt.responsetypes import fields_of
 
 router = Router(tags=["Tasks"])
 BY_ID = by_lowest("compression", "id")

@@ -9,12 +9,11 @@ from ninja import Path, Query, Router
 from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor, within_spaces
 from contextopt.api.protocol.idempotency import answer_holds_secret
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
-from contextopt.inputs import Id
+from contextopt.inputs import Id, show
 from contextopt.paging import by_number
 from contextopt.people import keys
 from contextopt.people.inputs import KeyIn, RotationIn
 from contextopt.people.models import ApiKey
-from contextopt.responsetypes import show
 from contextopt.sql import find_one
 
 router = Router(tags=["Access"])

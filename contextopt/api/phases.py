@@ -22,9 +22,8 @@ from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiReques
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.values import WarningJson
-from contextopt.inputs import Ordinal
+from contextopt.inputs import Ordinal, show
 from contextopt.paging import by_number
-from contextopt.responsetypes import show
 
 router = Router(tags=["Phases"])
 BY_VERSION = by_number("profile", "version")

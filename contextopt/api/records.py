@@ -25,10 +25,9 @@ from contextopt.api.protocol.authentication import (
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.api.protocol.problems import FieldError, field_errors
 from contextopt.assemblies.purge import purge_record
-from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems
+from contextopt.inputs import Id, Input, Moment, Ordinal, Slug, Text, field_problems, show
 from contextopt.paging import by_moment, by_number
 from contextopt.people.models import Scope
-from contextopt.responsetypes import show
 from contextopt.spaces import models as limits
 from contextopt.spaces import records
 from contextopt.spaces.inputs import RecordIn, RecordPatch

@@ -19,13 +19,12 @@ from contextopt.agents.standingdocuments import (
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.code.filescores import RankedFile
-from contextopt.inputs import Id, Text
+from contextopt.inputs import Id, Text, fields_of, show
 from contextopt.paging import by_lowest, by_text
 from contextopt.repositories.indexing import IndexReport, create_posted, delete_repository, update_posted
 from contextopt.repositories.inputs import RelevantIn, RepositoryFilesIn, RepositoryIn
 from contextopt.repositories.models import Repository
 from contextopt.repositories.relevantfiles import rank_repository
-from contextopt.responsetypes import fields_of, show
 from contextopt.sql import find_one
 
 router = Router(tags=["Repositories"])

@@ -17,9 +17,8 @@ from contextopt.api.protocol.authentication import (
     within_spaces,
 )
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
-from contextopt.inputs import Slug
+from contextopt.inputs import Slug, show
 from contextopt.paging import by_text
-from contextopt.responsetypes import show
 from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 from contextopt.spaces.models import Space

@@ -21,9 +21,8 @@ from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_
 from contextopt.engine.agents.retries import Diagnosis, RetryContext
 from contextopt.engine.text.tokens import get_counter
 from contextopt.errors import NotFound
-from contextopt.inputs import Id, Ordinal, Text
+from contextopt.inputs import Id, Ordinal, Text, fields_of, show
 from contextopt.paging import by_moment, by_number
-from contextopt.responsetypes import fields_of, show
 
 router = Router(tags=["Tasks"])
 BY_TIME = by_moment("task", "created_at")

@@ -13,8 +13,7 @@ from contextopt.agents.timeline.events import Event, EventKind
 from contextopt.agents.timeline.eventsources import read_events
 from contextopt.api.protocol.authentication import READ, ApiRequest
 from contextopt.api.protocol.outputs import PageQuery, reply
-from contextopt.inputs import Id
-from contextopt.responsetypes import fields_of, show
+from contextopt.inputs import Id, fields_of, show
 
 router = Router(tags=["Tasks"])
 

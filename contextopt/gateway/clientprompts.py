@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from contextopt.gateway.prompts import Prompt
 
-# What a template is about, such as a whole chat, stands between its beginning and its end.
+# A template's subject, such as a whole chat, stands between its beginning and its end.
 EDGE_CHARS = 1_500
 RULES_MIN = 2
 # A short text has to look even more like a template.
@@ -52,7 +52,7 @@ _RULES = tuple(
         ),
         # Its format.
         (r"\bjson\b|</?[a-z][\w-]+>|\{\{|\bmarkdown\b|\b(?:sentence|title)[ -]case\b",),
-        # What it must not have.
+        # Its exclusions.
         (
             r"\b(?:not|don't|never|without|no)\b[^.\n]{0,30}\b(?:tools?|quot\w+|explan\w+|preamble|prefix)\b",
             r"\b(?:not|don't|never|without|no)\b[^.\n]{0,30}\b(?:formatting|comment\w*|emojis?|punctuation)\b",

@@ -87,7 +87,7 @@ class PromptTask:
 
     @property
     def settled(self) -> Composed | None:
-        """What the prompt gets without a decision, or None for a new question."""
+        """The outcome without a decision, or None for a new question."""
         return settled(self.prompt, self.plan, self.admission.policy.internal_phrases)
 
     def decide(self) -> AssemblyResult:

@@ -31,7 +31,7 @@ from contextopt.spaces.models import PURGED, Record, Space
 
 CHANGED = "gateway.changed"
 EDITORS_FIELDS = frozenset({"time_limit_ms"})
-"""What editors and keys with scope write may change. The rest takes an admin."""
+"""Editors and keys with scope write may change these. The rest takes an admin."""
 # Requests that are erased together.
 BATCH = 500
 

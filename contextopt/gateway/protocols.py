@@ -251,7 +251,7 @@ def _turns(
 ) -> list[Turn]:
     """Return the user's texts. Only the last one of a message counts that a person wrote.
 
-    What a tool adds to a result, such as a reminder beside it, is no text of the user.
+    Text that a tool adds to a result, such as a reminder beside it, is no text of the user.
     """
     found = []
     for number, (place, value) in enumerate(zip(places, said, strict=True)):

@@ -305,7 +305,7 @@ def best_by_words(
     `passing` is the approximate number of rows of the corpus that pass the filters, if known.
     """
     each = max((sum(1 for term in terms.terms if term.language == code) for code in ("en", "no")), default=1)
-    # So many rows are scored to find the best.
+    # The number of rows that are scored to find the best.
     bound = max(CANDIDATES_MIN, min(CANDIDATES_MAX, CANDIDATES_EACH * limit, WEIGHINGS // max(1, each)))
     share = 1.0 if passing is None else min(1.0, passing / max(1, terms.documents))
     place = _place(searchable, corpus_id, filters)

@@ -16,9 +16,8 @@ from contextopt.api.protocol.authentication import (
     within_spaces,
 )
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
-from contextopt.inputs import Id, Slug
+from contextopt.inputs import Id, Slug, show
 from contextopt.paging import by_moment
-from contextopt.responsetypes import show
 from memory.backtests.backtests import BY_CHANGE, cancel_backtest, find_backtest, start_and_begin
 from memory.backtests.figures import (
     FIGURES,

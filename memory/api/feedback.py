@@ -22,11 +22,10 @@ from contextopt.api.protocol.authentication import (
 )
 from contextopt.api.protocol.outputs import PageQuery, list_page, page_of, reply
 from contextopt.errors import InvalidInput
-from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text
+from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text, show
 from contextopt.limits import DATE_MIN
 from contextopt.paging import by_moment
 from contextopt.people.models import ApiKey
-from contextopt.responsetypes import show
 from memory.feedback import votes
 from memory.feedback.inputs import FeedbackBack, FeedbackIn, Rater
 from memory.feedback.models import ExternalMessage, Vote

@@ -11,9 +11,8 @@ from pydantic import Field
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
-from contextopt.inputs import Id, Slug, Text
+from contextopt.inputs import Id, Slug, Text, show
 from contextopt.paging import by_moment
-from contextopt.responsetypes import show
 from memory.memories import models as limits
 from memory.memories.inputs import MemoryIn, MemoryPatch, TrustLevelName
 from memory.memories.memories import (

@@ -22,9 +22,8 @@ from contextopt.api.protocol.authentication import (
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.assemblies.models import Assembly
 from contextopt.errors import Conflict
-from contextopt.inputs import Id, Input, Slug
+from contextopt.inputs import Id, Input, Slug, show
 from contextopt.paging import by_moment, by_number
-from contextopt.responsetypes import show
 from contextopt.spaces.importing.pipeline import ImportReport
 from contextopt.spaces.importing.rows import RawRow
 from contextopt.sql import find_one

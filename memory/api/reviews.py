@@ -11,9 +11,8 @@ from pydantic_core import to_json
 
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, csv_lines, list_page, page_of, reply
-from contextopt.inputs import Id, Input, Slug
+from contextopt.inputs import Id, Input, Slug, show
 from contextopt.paging import by_moment
-from contextopt.responsetypes import show
 from contextopt.sql import find_one
 from memory.api.feedback import rater_of
 from memory.feedback.inputs import Rater

@@ -7,8 +7,7 @@ from ninja import Path, Router
 
 from contextopt.api.protocol.authentication import WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import reply
-from contextopt.inputs import Id
-from contextopt.responsetypes import fields_of
+from contextopt.inputs import Id, fields_of
 from memory.api.memories import MemoryOut, memory_json
 from memory.memories.inputs import HintIn, RatingIn, RetireIn
 from memory.memories.memories import find_memory

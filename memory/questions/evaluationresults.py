@@ -15,7 +15,7 @@ from contextopt.engine.values import (
     WarningJson,
     warnings_json,
 )
-from contextopt.responsetypes import show
+from contextopt.inputs import show
 from contextopt.spaces.models import Record
 from contextopt.sql import fetch_all
 from memory.questions.evaluations import TOLERANCE, ExpectedOut

@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models.functions import Left, Length
 
 from contextopt.errors import InvalidInput
+from contextopt.inputs import show
 from contextopt.people.models import Team
-from contextopt.responsetypes import show
 from contextopt.search import registry
 from contextopt.search.hybrid import Hit, Method, Question, Target, prepare_query, search_all
 from contextopt.search.registry import Searchable, SearchFilters

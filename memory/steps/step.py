@@ -28,9 +28,9 @@ from contextopt.engine.values import (
     LedgerEntry,
     warnings_json,
 )
+from contextopt.inputs import fields_of
 from contextopt.locks import hold_team
 from contextopt.people.models import Team
-from contextopt.responsetypes import fields_of
 from memory.memories.inputs import HintIn
 from memory.steps.candidates import record_name
 from memory.steps.inputs import AgentStepIn

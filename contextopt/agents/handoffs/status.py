@@ -13,7 +13,7 @@ from contextopt.agents.tasks import find_task
 from contextopt.agents.timeline.account import NOTHING, Account, add_up, read_handoff_accounts
 from contextopt.engine.briefs.compressor import FINDINGS_OVER_BUDGET, OPEN_DECISIONS
 from contextopt.engine.values import ContextWarning, WarningJson, warnings_json
-from contextopt.responsetypes import show
+from contextopt.inputs import show
 
 NOT_COMPRESSED = "not_compressed"
 """Some findings are not in their phase's hand-off yet; the next bundle adds them."""

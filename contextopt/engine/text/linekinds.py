@@ -5,14 +5,14 @@ from enum import StrEnum
 
 
 class PartKind(StrEnum):
-    """What a part of a prompt is."""
+    """The kind of a prompt's part."""
 
     PROSE = "prose"
     CODE = "code"
     LOG = "log"
     DATA = "data"
     QUOTE = "quote"
-    """What someone else wrote, each line after a `>`."""
+    """Someone else's words, each line after a `>`."""
     WRAPPED = "wrapped"
     """A block that a tool wrapped around the prompt."""
 
@@ -22,7 +22,7 @@ _PLAIN_SHARE, _LETTER_SHARE = 0.7, 0.85
 _ASKING_PLAIN_SHARE, _ASKING_LETTER_SHARE = 0.5, 0.7
 """The same if it asks: a question may name files and code."""
 _WIDE = 4
-"""So many characters of a script without spaces are a text."""
+"""This many characters of a script without spaces are a text."""
 
 _QUOTE = re.compile(r"(?:>\s?)+(?:\S+\s+){2}|>+\s*$")
 _BULLET = re.compile(r"\s{0,3}(?:[-*•‣]|\d{1,3}[.)]|#{1,6})\s+")

@@ -22,11 +22,11 @@ PLAIN_MAX = 240
 CANDIDATES_MAX = 12
 PASSAGES_MAX = 3
 PASSAGE_CHARS = 400
-"""Of a longer paragraph, only its sentences are candidates. A longer sentence is cut."""
+"""A paragraph longer than this has only its sentences as candidates. A longer sentence is cut."""
 MARGIN = 0.2
 """A passage that is worth less than the best one by more than this does not count."""
 AT_END, ASKS, OWN_LINES = 0.2, 0.15, 0.05
-"""What it is worth to be the first or last sentence, to ask, and to have lines of its own, in cosine."""
+"""The worth of being the first or last sentence, of asking, and of having lines of its own, in cosine."""
 ERRORS_MAX = 3
 _CUT = "\n[…]\n"
 
@@ -163,7 +163,7 @@ def searched_text(text: str, spans: Sequence[Span]) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most `most` characters. Of a longer one, the beginning and the end stay, because a
+    """Return a text of at most `most` characters. A longer one keeps its beginning and its end, because a
     question stands before what is pasted or after it.
     """
     if len(text) <= most:
