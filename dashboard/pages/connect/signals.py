@@ -112,7 +112,8 @@ def list_steps(subject: Subject, signal: Signal) -> list[Step]:
         made = f"{key.name}, {clock(key.created_at)}" if key else "or a connect code"
         steps = [Step("Key created", made, is_done=key is not None)]
     seen = f"{clock(first[1])}, {LABELS[first[0]]}" if first else "with the next prompt"
-    sent = "none in the last day" if first else "with the same prompt"
+    is_old = first is not None and first[1] < timezone.now() - REQUESTS_WITHIN
+    sent = "none in the last day" if is_old else "with the same prompt"
     if newest is not None:
         size = f"{plural(newest.records_included, 'record')}, {plural(newest.tokens_after, 'token')}"
         sent = f"{clock(newest.created_at)}, {size}"

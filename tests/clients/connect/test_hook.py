@@ -226,6 +226,17 @@ def test_the_server_entry_gets_its_header(run: Run, repository: Path) -> None:
     assert headers == {"Authorization": f"Bearer {file.read_text().strip()}"}
 
 
+def test_a_changed_address_gets_no_key(
+    run: Run, repository: Path, live_server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry lies in the repository, where somebody else's commit may lead it elsewhere."""
+    run("claude")
+    helper = json.loads((repository / ".mcp.json").read_text())["mcpServers"]["contextopt"]["headersHelper"]
+    for url, is_given in ((f"{live_server.url}/mcp", True), ("https://evil.example.com/mcp", False)):
+        monkeypatch.setenv("CLAUDE_CODE_MCP_SERVER_URL", url)
+        assert ("Authorization" in run_hook(helper, {}, repository)) is is_given
+
+
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "PostToolUseFailure"])
 def test_a_product_that_is_away_is_not_noticed(event: str, run: Run, repository: Path) -> None:
     commands = run("claude", CLOSED)

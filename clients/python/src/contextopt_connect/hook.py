@@ -42,6 +42,8 @@ ASK = "After a decision that later work should know, end your answer with a line
 TOKENS_MIN = 100
 # The product cannot be reached, or its answer is not what was expected.
 FAULTS = (OSError, ValueError, LookupError, TypeError)
+# Claude Code says which server it wants headers for.
+ASKED_URL = "CLAUDE_CODE_MCP_SERVER_URL"
 # Files that hold a connection itself.
 OWN_FILES = (".mcp.json", ".claude/", ".codex/", ".cursor/")
 
@@ -295,11 +297,21 @@ def print_text(tool: str, event: dict[str, Any], text: str) -> None:
         print("{}")
 
 
+def headers_of(connection: Any) -> dict[str, str]:
+    """Return the key's header, but not for another address: anyone may change that in a shared file."""
+    if connection is None or os.environ.get(ASKED_URL, mcp_url(connection)) != mcp_url(connection):
+        return {}
+    return {"Authorization": f"Bearer {read_key(connection)}"}
+
+
+def mcp_url(connection: dict[str, Any]) -> str:
+    return str(connection["url"]) + "/mcp"
+
+
 def main(name: str, place: str, connections: str = CONNECTIONS) -> None:
     if name == "headers":
         folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
-        found = find_connection(place, folder, connections)
-        print(json.dumps({"Authorization": f"Bearer {read_key(found)}"} if found else {}))
+        print(json.dumps(headers_of(find_connection(place, folder, connections))))
         return
     event = json.load(sys.stdin)
     if not isinstance(event, dict):
