@@ -126,7 +126,9 @@ class Gateway:
         if body is None:
             await Passage(call, url, headers, call.stream()).relay(self._client)
             return
-        arrival = Arrival(admission, protocol, url, len(body), timezone.now(), is_count=True)
+        arrival = Arrival(
+            admission, protocol, url, len(body), timezone.now(), session=call.session, is_count=True
+        )
         given = call.header("x-contextopt-conversation")
         sent, prepared = await self._preparation.prepare(arrival, body, given)
         # The context that is counted has no number, since it is not logged.
@@ -145,7 +147,7 @@ class Gateway:
             await call.refuse_body(error)
             return
         size = len(body) if body is not None else int(call.header("content-length") or 0)
-        arrival = Arrival(admission, protocol, url, size, created_at, opened)
+        arrival = Arrival(admission, protocol, url, size, created_at, opened, call.session)
         sent: bytes | AsyncIterator[bytes]
         if body is None:
             sent, prepared = call.stream(), Prepared(reason=Reason.TOO_LARGE)

@@ -137,14 +137,22 @@ class Conversations:
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, Mode], Conversation] = OrderedDict()
 
-    def find(self, admission: Admission, given: str, prompt: Prompt) -> Conversation:
+    def find(self, admission: Admission, given: str, prompt: Prompt, session: bytes = b"") -> Conversation:
         """Return the conversation of a prompt: the one that the caller names, or the one that begins like it.
 
-        Its name here is a hash. In insert mode, a share of the conversations is audited.
+        In a client's session, conversations begin with different user texts. The system prompt may change
+        there, for example with the date or the state of a repository, and so may what a client adds to the
+        first message. The name here is a hash. In insert mode, a share of the conversations is audited.
         """
         space, policy = admission.space, admission.policy
         first = prompt.turns[0].item
-        parts = ("named", given) if given else ("begins", prompt.system_text(first), prompt.items[first].text)
+        parts: tuple[str, ...]
+        if given:
+            parts = "named", given
+        elif session:
+            parts = "session", session.hex(), prompt.turns[0].text.strip()
+        else:
+            parts = "begins", prompt.system_text(first), prompt.items[first].text
         text = "\0".join((f"{admission.key.first_id}:{space.id if space else ''}", *parts))
         name = salted_hmac("contextopt.gateway.recognition", text, algorithm="sha256").hexdigest()
         is_chosen = int(name[:8], 16) % 100 < policy.insert_percent

@@ -73,8 +73,9 @@ log = structlog.get_logger(__name__)
 class Arrival:
     """A prompt that has arrived as a whole: whose it is, and where it goes.
 
-    `created_at` is when its headers arrived, `started` a time of `perf_counter` after its last byte. If only
-    its tokens are to be counted, nothing is logged or remembered.
+    `created_at` is when its headers arrived, `started` a time of `perf_counter` after its last byte, and
+    `session` what the client calls its session. If only its tokens are to be counted, nothing is logged or
+    remembered.
     """
 
     admission: Admission
@@ -83,6 +84,7 @@ class Arrival:
     size_bytes: int
     created_at: datetime
     opened: OpenExchange | None = None
+    session: bytes = b""
     uid: UUID = field(default_factory=uuid4)
     started: float = field(default_factory=time.perf_counter)
     is_count: bool = False
@@ -90,6 +92,13 @@ class Arrival:
     def ms_until(self, at: float) -> float:
         """Return the milliseconds from its arrival until a time of `perf_counter`."""
         return (at - self.started) * 1_000
+
+    @property
+    def is_piece(self) -> bool:
+        """Whether it may be a part of a prompt and no question. Coding tools count each of their tools, and
+        pieces of their system prompt.
+        """
+        return self.is_count and bool(self.session)
 
     @property
     def parent(self) -> Parent | None:
@@ -154,8 +163,9 @@ class Known:
     conversation: Conversation
     plan: Plan | None
     texts: Mapping[int, str]
-    composed: Composed | None = None
     is_count: bool = False
+    is_piece: bool = False
+    composed: Composed | None = None
     decider: Decider | None = None
     begins_at: int = 0
     reason: Reason = Reason.BUSY
@@ -236,7 +246,7 @@ class Preparation:
             return Prepared(prompt, reason=admission.reason or Reason.NO_SPACE)
         if not prompt.turns:
             return Prepared(prompt, reason=Reason.NO_QUESTION)
-        conversation = self.conversations.find(admission, given, prompt)
+        conversation = self.conversations.find(admission, given, prompt, arrival.session)
         if conversation.mode == Mode.INSERT or arrival.is_count:
             return Prepared(prompt, conversation)
         return self._audit(prompt, conversation, admission.policy.internal_phrases)
@@ -261,7 +271,7 @@ class Preparation:
     ) -> tuple[bytes, Prepared]:
         plan, admission = conversation.plan, arrival.admission
         texts = self._texts.find(plan.blocks) if plan else {}
-        known = Known(admission, prompt, conversation, plan, texts, is_count=arrival.is_count)
+        known = Known(admission, prompt, conversation, plan, texts, arrival.is_count, arrival.is_piece)
         work = asyncio.create_task(self._learn_contexts(known, deadline))
         await asyncio.wait([work], timeout=deadline - time.monotonic())
         if not work.done():
@@ -300,6 +310,8 @@ class Preparation:
             known.plan = await _recall(pool, known)
             if known.admission.policy.history_tokens is None:
                 known.composed = settled(known.prompt, known.plan, known.phrases)
+            if known.is_piece and settled(known.prompt, known.plan, known.phrases) is None:
+                known.composed = Composed(reason=Reason.CLIENT_INTERNAL)
             work = [self._read_texts(pool, known)]
             if known.composed is None and is_in_time:
                 work.append(self._compose(known, deadline))

@@ -89,7 +89,8 @@ class Turn:
 
     @property
     def digest(self) -> str:
-        return blake2b(self.text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+        """Its hash, without the spaces around it, which clients sometimes change."""
+        return blake2b(self.text.strip().encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

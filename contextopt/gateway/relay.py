@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -27,6 +28,9 @@ PROTOCOLS = {
     MESSAGES_PATH: Protocol.MESSAGES,
 }
 PATH_KEY = "/k/"
+# How clients name a session, and an agent or a thread within it.
+SESSION_HEADER = re.compile(rb"(?:^|-)(?:session|conversation|thread)[-_]id$")
+AGENT_HEADER = re.compile(rb"(?:^|-)agent[-_]id$")
 # These count a prompt's tokens and ask no model.
 COUNTS = {
     f"{MESSAGES_PATH}/count_tokens": Protocol.MESSAGES,
@@ -126,6 +130,14 @@ class Call:
 
     def header(self, name: str) -> str:
         return self.headers.get(name.encode(), b"").decode("latin-1").strip()
+
+    @property
+    def session(self) -> bytes:
+        """What the client calls its session, with the agent in it, in headers such as X-Session-Id."""
+        named = sorted((name, value) for name, value in self.headers.items() if SESSION_HEADER.search(name))
+        if named:
+            named += [(name, value) for name, value in self.headers.items() if AGENT_HEADER.search(name)]
+        return b"\0".join(part for pair in named for part in pair)
 
     @property
     def key(self) -> str:

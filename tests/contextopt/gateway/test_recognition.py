@@ -107,6 +107,24 @@ def test_a_late_context_is_logged_with_the_blocks_that_went_back(
     assert row.context_tokens == count_tokens(first.assembly.payload.text)
 
 
+def test_a_session_outlasts_its_system_prompt(inserting: Inserting, upstream: Upstream) -> None:
+    """Coding tools put the date, the model and the state of the repository there."""
+    caller = inserting(placement="append")
+
+    def ask_in(day: str, number: int, **headers: str) -> Any:
+        messages = [{"role": "system", "content": f"Today is {day}."}, *said(*turns(number))]
+        caller.post("/v1/chat/completions", {"model": "m", "messages": messages}, **headers)
+        return sent(upstream)
+
+    first = ask_in("Friday", 1, x_session_id="one")[1]
+    assert ask_in("Saturday", 2, x_session_id="one")[1] == first
+    ask_in("Friday", 1, x_session_id="two")
+    ask_in("Friday", 1, x_session_id="one", x_agent_id="reader")
+    one, again, two, reader = [row.conversation for row in caller.logged(4)]
+    assert one == again
+    assert len({one, two, reader}) == 3
+
+
 def test_a_late_context_leaves_the_system_prompt_alone(inserting: Inserting, upstream: Upstream) -> None:
     caller = inserting(placement="system")
     ask(caller, "chat", 1)
