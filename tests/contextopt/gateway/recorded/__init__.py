@@ -1,0 +1,1 @@
+"""Requests of real clients, in our own words, and their tests."""
