@@ -203,7 +203,7 @@ def inserting(caller: Caller) -> Callable[..., Caller]:
 
     def switch(**policy: Any) -> Caller:
         GatewayPolicy.objects.create(
-            space=caller.space, **{"mode": "insert", "time_limit_ms": 2_000, **policy}
+            space=caller.space, **{"mode": "insert", "time_limit_ms": 1_000, **policy}
         )
         return caller
 

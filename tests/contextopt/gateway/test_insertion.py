@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.gateway.insertion import frame_block
-from contextopt.gateway.prompts import Prompt, Slot, Splice, TooLargeError, UnreadablePromptError, splice
+from contextopt.gateway.prompts import (
+    Prompt,
+    Slot,
+    Splice,
+    TooLargeError,
+    Turn,
+    UnreadablePromptError,
+    splice,
+)
 from contextopt.gateway.protocols import READERS, Place, find_places, read_prompt
 
 BLOCK = 'Space: Support\n\n- [note] Queue "stuck" \\ \u2028 ✓ (2026-03-02)\n'
@@ -63,8 +71,13 @@ def dump(request: Any, extra: Any, indent: int | None, *, is_ascii: bool) -> byt
     return f" \n{text}\t".encode()
 
 
+def placed(turn: Turn) -> Slot:
+    """Return the place of a block in the form in which its text came."""
+    return turn.slot(is_own_part=turn.is_part)
+
+
 def slots(prompt: Prompt) -> list[Slot]:
-    found = [turn.slot for turn in prompt.turns]
+    found = [placed(turn) for turn in prompt.turns]
     return [*found, *([prompt.system_slot] if prompt.system_slot else [])]
 
 
@@ -120,7 +133,7 @@ def test_taking_it_out_restores_the_bytes(protocol: str, data: st.DataObject) ->
     request = data.draw(requests[protocol])
     body = dump(request, data.draw(json_values), data.draw(indents), is_ascii=data.draw(st.booleans()))
     prompt = READERS[protocol](body)
-    splices = [slot.splice(frame_block(BLOCK, "a1b2")) for slot in slots(prompt)]
+    splices = [one for slot in slots(prompt) for one in slot.splices(frame_block(BLOCK, "a1b2"))]
     changed = splice(body, splices)
     assert take_out(changed, splices) == body
     # It is valid JSON, and the block is in it as often as it was put in.
@@ -133,7 +146,7 @@ def test_blocks_stand_before_their_texts(protocol: str, data: st.DataObject) -> 
     body = dump(data.draw(requests[protocol]), None, data.draw(indents), is_ascii=False)
     prompt = READERS[protocol](body)
     for turn in prompt.turns:
-        changed = READERS[protocol](splice(body, [turn.slot.splice(BLOCK)]))
+        changed = READERS[protocol](splice(body, placed(turn).splices(BLOCK)))
         [again] = [one for one in changed.turns if one.item == turn.item]
         assert again.text in {turn.text, BLOCK + turn.text}
         assert BLOCK in changed.items[turn.item].text
@@ -155,7 +168,9 @@ def test_chat_positions() -> None:
     body = json.dumps(request).encode()
     prompt = READERS["chat"](body)
     assert prompt.system_slot is not None
-    changed = json.loads(splice(body, [slot.splice("B\n") for slot in slots(prompt)]))["messages"]
+    changed = json.loads(splice(body, [one for slot in slots(prompt) for one in slot.splices("B\n")]))[
+        "messages"
+    ]
     assert changed[1] == {"role": "system", "content": "B\n"}
     assert changed[2]["content"][:2] == [{"type": "text", "text": "B\n"}, {"type": "text", "text": "Q1"}]
     assert changed[5]["content"] == "B\nQ2"
@@ -166,7 +181,7 @@ def test_without_a_system_message_one_is_added() -> None:
     body = b'{"messages":[{"role":"user","content":"Q"}]}'
     slot = READERS["chat"](body).system_slot
     assert slot is not None
-    changed = json.loads(splice(body, [slot.splice("B")]))
+    changed = json.loads(splice(body, slot.splices("B")))
     assert changed["messages"][0] == {"role": "system", "content": "B"}
 
 
@@ -183,7 +198,7 @@ def test_messages_system(system: Any, expected: Any) -> None:
     body = json.dumps({"system": system, "messages": [{"role": "user", "content": "Q"}]}).encode()
     slot = READERS["messages"](body).system_slot
     assert slot is not None
-    assert json.loads(splice(body, [slot.splice("B\n")]))["system"] == expected
+    assert json.loads(splice(body, slot.splices("B\n")))["system"] == expected
 
 
 @pytest.mark.parametrize(("protocol", "name"), [("messages", "system"), ("responses", "instructions")])
@@ -192,7 +207,7 @@ def test_a_missing_system_prompt_is_added(protocol: str, name: str) -> None:
     body = json.dumps({"messages": [item], "input": [item]}).encode()
     slot = READERS[protocol](body).system_slot
     assert slot is not None
-    assert json.loads(splice(body, [slot.splice("B\n")]))[name] == "B\n"
+    assert json.loads(splice(body, slot.splices("B\n")))[name] == "B\n"
 
 
 def test_messages_after_tool_results() -> None:
@@ -202,7 +217,7 @@ def test_messages_after_tool_results() -> None:
     ]
     body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
     prompt = READERS["messages"](body)
-    changed = json.loads(splice(body, [prompt.turns[-1].slot.splice("B")]))["messages"][0]["content"]
+    changed = json.loads(splice(body, placed(prompt.turns[-1]).splices("B")))["messages"][0]["content"]
     assert [part.get("text", part["type"]) for part in changed] == ["tool_result", "B", "And now?"]
 
 
