@@ -86,7 +86,7 @@ def test_a_member_of_several_teams_may_look_in_another(
     assert "Not found" in html and words in html
 
 
-@pytest.mark.parametrize("page", ["overview", "spaces", "search", "chat", "tasks", "repositories", "connect"])
+@pytest.mark.parametrize("page", ["overview", "spaces", "search", "chat", "tasks", "repositories"])
 def test_commands_name_every_team_but_the_default_one(page: str, owner_client: Client, team: Team) -> None:
     address = reverse(f"dashboard:{page}")
     assert f" --team {team.slug}" in unfilled(owner_client.get(address))
