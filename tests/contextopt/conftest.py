@@ -12,7 +12,8 @@ from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standingdocuments import attach_document
 from contextopt.assemblies.corrections import Correction
 from contextopt.gateway.models import GatewayGap, GatewayPolicy
-from contextopt.people.inputs import InvitationIn
+from contextopt.people.connectcodes import make_code
+from contextopt.people.inputs import CodeIn, InvitationIn
 from contextopt.people.members import invite
 from contextopt.people.models import StoredResponse, User
 from contextopt.repositories.models import RepositoryHistory
@@ -55,7 +56,8 @@ def make_world(space: Space) -> Space:
     view_record(record=record, viewer="user:1")
     work_through(seconds=10, index_seconds=None, work=Work())
     key, _ = factories.make_key(space.team)
-    factories.make_user("anna", space.team)
+    anna = factories.make_user("anna", space.team)
+    make_code(team=space.team, user=anna, data=CodeIn(space=space.slug))
     invite(team=space.team, data=InvitationIn(name="Nia"), actor="test")
     logged = factories.make_assembly(space)
     Correction.objects.create(assembly_id=logged.id, reason="marks")
