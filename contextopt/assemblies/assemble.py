@@ -98,7 +98,7 @@ def decide_space(
     started = work_seconds()
     asked = prepare_request(team_id=team_id, request=request, actor=actor, settings=settings)
     if request.asks:
-        question = question or prepare_query(request.query.strip(), asked.config.block_patterns)
+        question = question or prepare_query(request.query.strip(), asked.config.tool_patterns)
     if request.is_in_conversation:
         conversation = load_conversation(asked)
     else:

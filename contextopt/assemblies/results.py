@@ -90,12 +90,6 @@ class AssemblyResult:
         own = [self.id] if self.id is not None and self.placed.carries_on else []
         return [*(block.id for block in self.placed.kept), *own]
 
-    @property
-    def searched(self) -> list[str]:
-        """The passages of the question that the space was searched for, none for the whole question."""
-        question = self.asked.request.query.strip()
-        return [question[start:end] for start, end in self.found.passages]
-
     def to_json(self) -> dict[str, Any]:
         """Return the response of the API and of `assemble --json`."""
         asked, placed, outcome, stats = self.asked, self.placed, self.placed.outcome, asdict(self.stats)
@@ -107,7 +101,7 @@ class AssemblyResult:
             "as_of": asked.as_of,
             "config_version": asked.space.config_version,
             "warnings": warnings_json(self.warnings),
-            "searched": self.searched,
+            "searched": [asked.request.query.strip()[start:end] for start, end in self.found.passages],
             "overrides": asked.overrides,
             "text": outcome.text,
             "allocation": asdict(outcome.allocation),

@@ -112,17 +112,16 @@ def load_for_question(asked: PreparedRequest, question: Question, *, reach: int)
     window = DateRange.ending_at(now, config.effective_window_days)
     mentions = Mentions.of(question.text, now, ZoneInfo(asked.space.time_zone))
     recent = {record.id for record in base.records}
-    found = _Found.joined(
-        [
-            _LookUp(asked, passage, mentions, window, base.counts, depth).find(recent)
-            for passage in question.passages
-        ],
-        config,
-    )
+    each = [
+        _LookUp(asked, passage, mentions, window, base.counts, depth).find(recent)
+        for passage in question.passages
+    ]
+    found = each[0] if len(each) == 1 else _Found.joined(each, config)
     ranked = rank_by_query(found.summaries.values(), found.relevant, now, config)
     most = read_at_most(ranked, config) * reach
     details = _load_details([scored.record for scored in ranked[:most]])
-    encoder = question.vector.model if question.vector else ""
+    vector = question.passages[0].vector
+    encoder = vector.model if vector else ""
     words, numbers = frozenset(terms(question.text)), numbers_in(question.text)
     warnings = list(embedding_warnings(asked.space.id, question, found.matches))
     is_relevant = found.match >= found.least
@@ -168,8 +167,6 @@ class _Found(NamedTuple):
     @classmethod
     def joined(cls, each: "Sequence[_Found]", config: ContextConfig) -> "_Found":
         """Join what was found for several passages. A record counts by its best one."""
-        if len(each) == 1:
-            return each[0]
         matches: dict[int, Match] = {}
         for found in each:
             matches |= {
@@ -221,12 +218,6 @@ class _LookUp:
     counts: FilterCounts
     depth: int
 
-    def find(self, further: Set[int]) -> _Found:
-        """Find the candidates, and rate `further` records with them."""
-        rated, match, least = self.rate_leads(further)
-        known, matches, relevant = self.rate_all(rated)
-        return _Found(known.summaries, matches, relevant, match, least)
-
     def rate_leads(self, further: Set[int]) -> tuple[_Rated, float, float]:
         """Find and rate the leads, and `further` records with them. Return them with their best match, and
         the least match that is enough.
@@ -260,18 +251,20 @@ class _LookUp:
             rated = _Rated.of(leads, self._load(leads.ids, known), config)
         return rated, match, least
 
-    def rate_all(self, rated: _Rated) -> tuple[_Known, dict[int, Match], dict[int, Relevance]]:
-        """Add the leads' neighbours. Return the candidates with their matches and relevances."""
+    def find(self, further: Set[int]) -> _Found:
+        """Find the candidates: the leads, `further` records, and the neighbours of the best."""
+        rated, match, least = self.rate_leads(further)
         threads = read_threads(self.asked.space.id, self._lenders(rated))
         # Most neighbours of a lead may be outside the window, so apply the window before rating.
         known = self._load({record_id for thread in threads for record_id in thread}, rated.known)
         without_rankings = replace(rated.anywhere, lexical={}, cosines={})
-        further = rate(without_rankings, known.summaries.keys() - rated.matches.keys())
-        matches = rated.matches | {row: match for row, match in further.items() if row in known.summaries}
+        neighbours = rate(without_rankings, known.summaries.keys() - rated.matches.keys())
+        matches = rated.matches | {row: match for row, match in neighbours.items() if row in known.summaries}
         relevant = rate_neighbours(relevances(matches), threads, self.asked.config, known.sizes)
         relevant = rated.topics.add(relevant, known.places)
         dates = {record_id: record.date for record_id, record in known.summaries.items()}
-        return known, matches, add_mentions(relevant, self.mentions, dates, known.people)
+        relevant = add_mentions(relevant, self.mentions, dates, known.people)
+        return _Found(known.summaries, matches, relevant, match, least)
 
     def _lenders(self, rated: _Rated) -> list[int]:
         """Return the records whose neighbours become candidates: the best by their own match and topic."""

@@ -119,7 +119,7 @@ def _prepare(team_id: int, space: str, data: MessageIn, stage: int) -> PreparedQ
     """
     if stage != SEARCH_STAGE:
         return None
-    patterns = load_space(team_id, space).settings.block_patterns
+    patterns = load_space(team_id, space).settings.tool_patterns
     return prepare_query(shortened(data.text, QUERY_MAX).strip(), patterns)
 
 

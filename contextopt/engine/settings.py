@@ -11,7 +11,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-from contextopt.engine.text.promptparts import BlockPattern
 from contextopt.engine.validation import (
     MAX_WEIGHT,
     InvalidValue,
@@ -307,13 +306,6 @@ class ContextConfig:
     def record_limit(self) -> int | None:
         """Return the record limit of this stage; None for no limit. Stage 5 has its own limit."""
         return self.question_max_records if self.stage == SEARCH_STAGE else self.max_records
-
-    @property
-    def block_patterns(self) -> tuple[BlockPattern, ...]:
-        """Return what the tools of the space's team add to prompts."""
-        return tuple(
-            BlockPattern.parse(line) for line in (self.tool_patterns or "").splitlines() if line.strip()
-        )
 
     def without_question(self) -> Self:
         """Return the settings that apply when nothing is asked: stage 5 then works as stage 4."""

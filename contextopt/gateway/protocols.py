@@ -257,7 +257,8 @@ def _turns(
     for number, (place, value) in enumerate(zip(places, said, strict=True)):
         if _field(value, "role") == "user" and "content" in value:
             turn = _turn(body, place.members["content"], value["content"], number, part)
-            is_beside_result = any(item.is_tool_result for item in items[max(0, number - 1) : number + 1])
+            before = items[number - 1] if number else items[number]
+            is_beside_result = items[number].is_tool_result or before.is_tool_result
             if turn and not (is_beside_result and is_wrapped(turn.text)):
                 found.append(turn)
     return found
@@ -277,7 +278,8 @@ def _turn(body: bytes, place: Place, content: Any, item: int, part: str) -> Turn
     }
     if not texts:
         return None
-    last = next((number for number in reversed(texts) if not is_wrapped(texts[number])), max(texts))
+    written = [number for number, text in texts.items() if not is_wrapped(text)]
+    last = written[-1] if written else max(texts)
     at = place.elements[last].start
     in_text = Slot(_find(body, at, 1).members["text"].start + 1)
     return Turn(texts[last], in_text, Slot(at, opening + b'"', b'"},'), item, is_part=True)

@@ -12,9 +12,9 @@ from django.utils import timezone
 from contextopt.engine.queryanalysis import without_framing
 from contextopt.engine.ranking import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
-from contextopt.engine.text.promptparts import BlockPattern, Span
-from contextopt.engine.text.promptpassages import Candidate, candidates, choose, searched_text
-from contextopt.search.embedders.current import QueryVector, embed_queries, embed_query, is_remote
+from contextopt.engine.text.promptparts import Span
+from contextopt.engine.text.promptpassages import PLAIN_MAX, Candidate, candidates, choose, searched_text
+from contextopt.search.embedders.current import QueryVector, embed_queries, is_remote
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
@@ -72,10 +72,6 @@ class Question:
     degraded: bool = False
 
     @property
-    def vector(self) -> QueryVector | None:
-        return self.passages[0].vector
-
-    @property
     def lexemes(self) -> Lexemes:
         """The words of all passages."""
         languages = dict.fromkeys(code for passage in self.passages for code in passage.lexemes)
@@ -99,24 +95,22 @@ class PreparedQuery:
     degraded: bool = False
 
     def choose(self, targets: Sequence["Target"]) -> Question:
-        """Choose the passages that the corpora hold the most about."""
-        return self.question_at(choose(self.candidates, self._best_cosines(targets)))
-
-    def question_at(self, spans: Sequence[Span]) -> Question:
-        """Return the question with these of the candidates as passages."""
+        """Choose the passages that the corpora hold the most about. Without corpora, all are chosen."""
+        spans = [each.span for each in self.candidates]
+        if targets and len(spans) > 1:
+            spans = choose(self.candidates, self._best_cosines(targets))
         vectors = {each.span: vector for each, vector in zip(self.candidates, self.vectors, strict=True)}
-        passages = tuple(
-            Passage(said, read_lexemes(without_framing(said)), vectors[span])
-            for span in spans
-            for said in [self.text[span.start : span.end]]
-        )
-        parts = () if list(spans) == [Span(0, len(self.text))] else tuple(spans)
-        return Question(searched_text(self.text, parts), passages, parts, self.degraded)
+        texts = [self.text[span.start : span.end] for span in spans]
+        passages = [
+            Passage(text, read_lexemes(without_framing(text)), vectors[span])
+            for text, span in zip(texts, spans, strict=True)
+        ]
+        if texts == [self.text]:
+            return Question(self.text, tuple(passages), (), self.degraded)
+        return Question(searched_text(self.text, spans), tuple(passages), tuple(spans), self.degraded)
 
     def _best_cosines(self, targets: Sequence["Target"]) -> list[float | None]:
-        """Return the best cosine in any of the corpora for each candidate, if there are several."""
-        if len(self.candidates) == 1:
-            return [None]
+        """Return the best cosine in any of the corpora for each candidate."""
         given = [vector for vector in self.vectors if vector is not None]
         found = [best_cosines(each.searchable, each.corpus_id, given) for each in targets]
         best = iter([max(filter(None, some), default=None) for some in zip(*found, strict=True)])
@@ -156,27 +150,28 @@ class Target:
     filters: SearchFilters
 
 
-def prepare_query(text: str, patterns: Sequence[BlockPattern] = ()) -> PreparedQuery:
-    """Find and embed the passages of a text that may be its question.
+def prepare_query(text: str, patterns: str | None = None, *, spans: Sequence[Span] = ()) -> PreparedQuery:
+    """Find and embed the passages of a text that may be its question, or take those at the given spans.
 
-    If the embedder is down, there are no vectors. `patterns` are those of a team's tools.
+    If the embedder is down, there are no vectors. `patterns` are those of a space's settings.
     """
-    return _embedded(text, tuple(candidates(text, patterns)))
-
-
-def prepare_passages(text: str, spans: Sequence[Span]) -> Question:
-    """Prepare a text whose passages were chosen before. Without spans, the whole text is the passage."""
-    spans = spans or [Span(0, len(text))]
-    return _embedded(text, tuple(Candidate(span, 0.0) for span in spans)).question_at(spans)
-
-
-def _embedded(text: str, found: tuple[Candidate, ...]) -> PreparedQuery:
+    if spans:
+        found = tuple([Candidate(span) for span in spans])
+    elif len(text) <= PLAIN_MAX and "\n" not in text.strip():
+        found = (Candidate(Span(0, len(text))),)
+    else:
+        found = tuple(candidates(text, patterns))
     subjects = [without_framing(text[each.span.start : each.span.end]) for each in found]
     try:
         return PreparedQuery(text, found, tuple(embed_queries(subjects)))
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
         return PreparedQuery(text, found, (None,) * len(found), degraded=True)
+
+
+def prepare_passages(text: str, spans: Sequence[Span]) -> Question:
+    """Prepare a text whose passages were chosen before. Without spans, the whole text is the passage."""
+    return prepare_query(text, spans=spans or [Span(0, len(text))]).choose([])
 
 
 def with_meaning_of(passage: Passage, text: str) -> Passage:
@@ -188,7 +183,7 @@ def with_meaning_of(passage: Passage, text: str) -> Passage:
     if passage.vector is None or is_remote(passage.vector.model):
         return passage
     try:
-        vector = embed_query(text)
+        [vector] = embed_queries([text])
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
         return passage

@@ -207,7 +207,7 @@ def _load_turn(
         space=space.slug, query=asked.query, as_of=script.ended_at, context_tokens=context_tokens
     )
     prepared = prepare_request(team_id=space.team_id, request=request, actor=SYSTEM)
-    for found in reach_out(prepared, prepare_query(asked.query, prepared.config.block_patterns)):
+    for found in reach_out(prepared, prepare_query(asked.query, prepared.config.tool_patterns)):
         if not prepared.decide(found, NOTHING).wants_more_candidates:
             break
     versions = {record.id: record.version for record in found.records}

@@ -299,8 +299,9 @@ def _prepare(material: Material) -> Question:
         return replace(asked, passages=passages, degraded=False)
     if asked.degraded:
         raise ServiceUnavailable("The question cannot be embedded now. Try again later.")
-    if asked.vector is None or asked.vector.model != encoder:
-        now = asked.vector.model if asked.vector else "none"
+    vector = asked.passages[0].vector
+    if vector is None or vector.model != encoder:
+        now = vector.model if vector else "none"
         message = f"Its question was embedded by {encoder}, but the current model is {now}."
         raise NotReplayable(Reason.ENCODER_CHANGED, message)
     return asked

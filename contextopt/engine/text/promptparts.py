@@ -42,6 +42,11 @@ class BlockPattern:
         begin, _, end = text.replace("...", "…").partition("…")
         return cls(begin.strip(), end.strip())
 
+    @classmethod
+    def parse_all(cls, text: str | None) -> "list[BlockPattern]":
+        """Read the patterns of a space's settings, one a line."""
+        return [cls.parse(line) for line in (text or "").splitlines() if line.strip()]
+
 
 def split_prompt(text: str, patterns: Sequence[BlockPattern] = ()) -> list[Part]:
     """Return the parts of a prompt in their order, without the blank lines between them.

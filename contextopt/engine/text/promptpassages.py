@@ -43,15 +43,14 @@ class Candidate:
     asks: bool = False
 
 
-def candidates(text: str, patterns: Sequence[BlockPattern] = ()) -> list[Candidate]:
+def candidates(text: str, patterns: str | None = None) -> list[Candidate]:
     """Return at most `CANDIDATES_MAX` candidates, the worthiest first.
 
-    The only one is the whole text if that is a short line, or if nothing in it can be looked up by itself.
+    `patterns` are those of a space's settings. The only candidate is the whole text if nothing in it can be
+    looked up by itself.
     """
     whole = [Candidate(Span(0, len(text)))]
-    if len(text) <= PLAIN_MAX and "\n" not in text.strip():
-        return whole
-    parts = split_prompt(text, patterns)
+    parts = split_prompt(text, BlockPattern.parse_all(patterns))
     prose = [part for part in parts if part.kind == PartKind.PROSE]
     found = list(_said(text, prose))
     is_thin = all(_says_nothing(text[each.span.start : each.span.end]) for each in found)

@@ -123,15 +123,6 @@ SELECT m.id, m.name, m.dimensions,
 """
 
 
-def embed_query(text: str) -> QueryVector | None:
-    """Return the text's vector under the active model; None if there is no model, or nothing to embed.
-
-    Raises:
-        EmbeddingUnavailable: the model cannot be loaded or reached.
-    """
-    return embed_queries([text])[0]
-
-
 def embed_queries(texts: Sequence[str]) -> list[QueryVector | None]:
     """Return the vector of each text under the active model, computed in one batch.
 

@@ -70,13 +70,13 @@ def test_pastes_hide_nothing(notes: Space, pasted: str, gap: str) -> None:
         result = ask(notes, prompt, context_tokens=120)
         assert "45 seconds" in result.text
         assert NOTHING_RELEVANT not in {warning.code for warning in result.warnings}
-        assert result.searched == [QUESTION]
+        assert result.to_json()["searched"] == [QUESTION]
         assert (result.text, result.entries) == (bare.text, bare.entries)
 
 
 def test_a_plain_question_is_searched_for_as_a_whole(notes: Space) -> None:
     result = ask(notes, QUESTION)
-    assert (result.searched, result.found.passages) == ([], ())
+    assert (result.to_json()["searched"], result.found.passages) == ([], ())
     payload = AssemblyPayload.objects.get()
     assert searched_passages(payload) == []
     assert payload.request["query"] == QUESTION
@@ -94,7 +94,7 @@ def test_several_questions_are_all_searched_for(notes: Space) -> None:
     make_searchable(notes)
     second = "Who has the key of the boat house?"
     result = ask(notes, f"{QUESTION}\n\n{second}\n\n{CODE}", context_tokens=120)
-    assert sorted(result.searched) == sorted([QUESTION, second])
+    assert sorted(result.to_json()["searched"]) == sorted([QUESTION, second])
     assert "45 seconds" in result.text
     assert "Nilsen" in result.text
 
@@ -104,7 +104,7 @@ def test_an_error_is_searched_for_if_the_question_says_nothing(notes: Space) -> 
     make_searchable(notes)
     result = ask(notes, f"why does this fail?\n\n{TRACE}\nKeyError: 'wombat_id'", context_tokens=120)
     assert "backfill of wombats" in result.text
-    assert "KeyError: 'wombat_id'" in result.searched
+    assert "KeyError: 'wombat_id'" in result.to_json()["searched"]
 
 
 def test_dates_and_names_are_read_from_the_passages(space: Space) -> None:
@@ -137,7 +137,7 @@ def test_the_log_keeps_the_text_and_a_replay_the_passages(notes: Space) -> None:
 
 def test_a_question_far_behind_a_paste_is_found(notes: Space) -> None:
     result = ask(notes, f"{'x = 1' + chr(10)}" * 12_000 + f"\n{QUESTION}", context_tokens=120)
-    assert result.searched == [QUESTION]
+    assert result.to_json()["searched"] == [QUESTION]
     assert QUERY_MAX == 100_000
 
 
@@ -166,5 +166,5 @@ def test_a_space_names_the_blocks_of_its_tools(notes: Space) -> None:
     before = ask(notes, f"{added}\n\n{QUESTION}", context_tokens=120)
     publish_settings(space=notes, created_by="test", tool_patterns="EDITOR … END")
     after = ask(notes, f"{added}\n\n{QUESTION}", context_tokens=120)
-    assert len(before.searched) == 2
-    assert after.searched == [QUESTION]
+    assert len(before.to_json()["searched"]) == 2
+    assert after.to_json()["searched"] == [QUESTION]

@@ -1,7 +1,7 @@
 """The parts of a prompt, told by their shapes."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import pytest
@@ -44,7 +44,7 @@ def kinds(text: str) -> list[PartKind]:
     return [part.kind for part in split_prompt(text)]
 
 
-def prose(text: str, patterns: tuple[BlockPattern, ...] = ()) -> list[str]:
+def prose(text: str, patterns: Sequence[BlockPattern] = ()) -> list[str]:
     parts = split_prompt(text, patterns)
     return [text[part.start : part.end] for part in parts if part.kind == PartKind.PROSE]
 
@@ -143,9 +143,7 @@ def test_a_fence_that_was_cut_hides_nothing() -> None:
 
 def test_a_team_adds_its_patterns() -> None:
     text = f"EDITOR NOTE the cursor is in a file END\nEditor says that two tabs are open\n{QUESTION}"
-    assert prose(text, (BlockPattern.parse("EDITOR NOTE … END"), BlockPattern.parse("Editor says"))) == [
-        QUESTION
-    ]
+    assert prose(text, BlockPattern.parse_all("EDITOR NOTE … END\n\nEditor says")) == [QUESTION]
     assert prose(text) != [QUESTION]
 
 

@@ -21,7 +21,7 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.embedders import current
-from contextopt.search.embedders.current import QueryVector, embed_queries, embed_query, get_embedder
+from contextopt.search.embedders.current import QueryVector, embed_queries, get_embedder
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.hybrid import rate_rows
 from contextopt.search.models import EmbeddingFill, EmbeddingModel, EmbeddingTodo
@@ -70,7 +70,7 @@ def work() -> Work:
 
 
 def titles_near(text: str, space: Space, **asked) -> list[str]:
-    vector = embed_query(text)
+    vector = embed_queries([text])[0]
     assert vector is not None
     found = nearest(registry.get("record"), space.pk, vector, limit=asked.pop("limit", 10), **asked)
     return [Record.objects.get(pk=number).title for number, _ in found]
@@ -85,7 +85,7 @@ def cosines(space: Space, vector: QueryVector, ids: list[int]) -> dict[int, floa
 def test_written_records_are_found_by_meaning(space: Space) -> None:
     for title in TITLES:
         make_record(space, title=title, notes="")
-    assert embed_query("anything") is None
+    assert embed_queries(["anything"])[0] is None
     assert work().embedded == 4
     assert not EmbeddingTodo.objects.exists()
     assert titles_near("the queue is stuck", space)[0] == TITLES[0]
@@ -125,7 +125,7 @@ def test_a_blank_text_has_no_vector(space: Space, record_table: registry.Searcha
     Record.objects.filter(pk=record.pk).update(title=" ")
     work()
     assert RecordEmbedding.objects.get().record_id == filled.pk
-    vector = embed_query("queue")
+    vector = embed_queries(["queue"])[0]
     assert vector is not None
     found = cosines(space, vector, [record.pk, filled.pk])
     assert found[record.pk] is None
@@ -173,7 +173,7 @@ def test_nothing_of_another_corpus_is_near(space: Space, record_table: registry.
     theirs = make_space(make_team("rivals"), "theirs")
     mine, foreign = make_record(space), make_record(theirs)
     work()
-    vector = embed_query("queue stuck")
+    vector = embed_queries(["queue stuck"])[0]
     assert vector is not None
     assert [row for row, _ in nearest(record_table, space.pk, vector, limit=10)] == [mine.pk]
     assert cosines(space, vector, [mine.pk, foreign.pk]).keys() == {mine.pk}
@@ -330,7 +330,7 @@ def test_the_nearest_are_live_rows_of_the_corpus(
     EmbeddingFill.objects.update(is_indexed=True)
     gone = [record.pk for record, (_, is_deleted, _) in zip(made, rows, strict=True) if is_deleted]
     Record.objects.filter(pk__in=gone).update(deleted_at=timezone.now())
-    vector = embed_query("queue")
+    vector = embed_queries(["queue"])[0]
     assert vector is not None
     assert vector.model_id == model.pk
     for space in spaces:
@@ -373,7 +373,7 @@ def test_texts_are_embedded_in_one_batch(space: Space) -> None:
     assert nothing is None
     assert one is not None
     assert other is not None
-    alone = embed_query("red paint")
+    alone = embed_queries(["red paint"])[0]
     assert alone is not None
     assert other.values == pytest.approx(alone.values, abs=1e-6)
     assert embed_queries([""]) == [None]
@@ -382,7 +382,7 @@ def test_texts_are_embedded_in_one_batch(space: Space) -> None:
 def test_half_precision_changes_a_cosine_in_the_fourth_decimal(space: Space) -> None:
     record = make_record(space, notes="")
     work()
-    vector = embed_query("queue stuck")
+    vector = embed_queries(["queue stuck"])[0]
     assert vector is not None
     text = f"{record.title}\n{record.title}\n"
     exact = float(get_embedder("wordllama-256").embed([text])[0] @ vector.values)
