@@ -1,11 +1,14 @@
-"""Connect codes: the form that makes one, and the address where a tool exchanges it for a key."""
+"""Connect codes and keys: their forms, and the address where a tool exchanges a code for a key."""
 
+from collections.abc import Mapping
+from datetime import timedelta
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from pydantic import ValidationError
@@ -19,11 +22,14 @@ from contextopt.people.addresses import client_address
 from contextopt.people.connectcodes import redeem_code
 from contextopt.people.inputs import CodeIn, RedemptionIn
 from contextopt.people.logins import count_wrong_code
+from contextopt.people.models import Scope
 from contextopt.spaces.models import Space
 from dashboard.kit.forms import InputForm
 from dashboard.pages.connect.codesamples import describe_gateway
+from dashboard.pages.people.forms import KeyForm
 
 BODY_MAX_BYTES = 4_096
+GATEWAY_DAYS = 90
 FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host")
 IN_CLEAR = "Connect codes work only over HTTPS, or on the machine that the server runs on."
 
@@ -45,6 +51,32 @@ class CodeForm(InputForm[CodeIn]):
 
     def values(self, cleaned: Any) -> dict[str, Any]:
         return {**cleaned, "spaces": cleaned["spaces"] or None}
+
+
+class ConnectKeyForm(KeyForm):
+    """A key for the snippets. One for the gateway's address is limited to a space, and ends."""
+
+    space = forms.ChoiceField(
+        required=False,
+        label="Space of a gateway key",
+        help_text=(
+            f"A key with scope gateway opens only the gateway, for this space and {GATEWAY_DAYS} days. "
+            "It can stand in the address, for clients that cannot send headers."
+        ),
+    )
+
+    def __init__(self, spaces: list[Space], *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["space"].choices = [  # type: ignore[attr-defined]
+            (space.slug, space.name) for space in spaces
+        ]
+
+    def values(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        space, rest = cleaned["space"], {name: cleaned[name] for name in ("name", "scope")}
+        if rest["scope"] != Scope.GATEWAY:
+            return rest
+        expires_at = timezone.now() + timedelta(days=GATEWAY_DAYS)
+        return {**rest, "spaces": [space] if space else None, "expires_at": expires_at}
 
 
 def is_private(request: HttpRequest) -> bool:

@@ -59,9 +59,20 @@ class WayTab:
 
 
 def fill_tabs(
-    *, address: str, gateway: str, space: str, question: str, wheel: str, secret: str = "", code: str = ""
+    *,
+    address: str,
+    gateway: str,
+    space: str,
+    question: str,
+    wheel: str,
+    secret: str = "",
+    path_key: str = "",
+    code: str = "",
 ) -> list[WayTab]:
-    """Return the tabs of all ways. Without the key's secret, programs read it from the environment."""
+    """Return the tabs of all ways. Without the key's secret, programs read it from the environment.
+
+    `path_key` is the secret of a key for the gateway's address.
+    """
     values = {
         "address": address,
         "gateway": gateway,
@@ -72,6 +83,7 @@ def fill_tabs(
         "key": secret or f"${KEY_VARIABLE}",
         "secret": secret or "…",
         "token": secret or "ctx_…",
+        "path": path_key or "ctx_…",
         "argument": f', "{secret}"' if secret else "",
         "code": f'"{secret}"' if secret else f'os.environ["{KEY_VARIABLE}"]',
         "import": "" if secret else "import os\n\n",

@@ -11,12 +11,12 @@ from django.urls import reverse
 from contextopt.errors import Conflict
 from contextopt.people.connectcodes import NEEDED, make_code
 from contextopt.people.keys import create_key
-from contextopt.people.models import ApiKey, Role, Team
+from contextopt.people.models import ApiKey, Role, Scope, Team
 from contextopt.spaces.importing.pipeline import ensure_space
 from contextopt.spaces.models import Space
 from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.responses import STOP_POLLING, render_page
-from dashboard.pages.connect.codes import IN_CLEAR, CodeForm, is_private
+from dashboard.pages.connect.codes import IN_CLEAR, CodeForm, ConnectKeyForm, is_private
 from dashboard.pages.connect.codesamples import LABELS, describe_gateway, fill_tabs
 from dashboard.pages.connect.signals import (
     Signal,
@@ -78,11 +78,12 @@ def connect_key(request: TeamRequest) -> HttpResponse:
     """Create a key and fill it in. Only this one response contains its secret."""
     if not request.htmx:
         return refuse_secret(request, "dashboard:connect")
-    form = KeyForm(request.POST, auto_id=KeyForm.ids)
-    if not form.is_valid():
-        return _render(request, Subject(usable_keys(request.team).first()), key_form=form)
-    key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
-    return _render(request, Subject(key), secret=secret)
+    form = ConnectKeyForm(list_spaces(request.team), request.POST, auto_id=KeyForm.ids)
+    if form.is_valid():
+        with form.refusals():
+            key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
+            return _render(request, Subject(key), secret=secret)
+    return _render(request, Subject(usable_keys(request.team).first()), key_form=form)
 
 
 @page_for(NEEDED, "POST")
@@ -127,7 +128,7 @@ def _render(
         "keys": list(usable_keys(request.team)[:KEYS_SHOWN]),
         "subject": subject,
         "steps": list_steps(subject, signal),
-        "key_form": key_form or KeyForm(auto_id=KeyForm.ids, initial=initial),
+        "key_form": key_form or ConnectKeyForm(tabs["spaces"], auto_id=KeyForm.ids, initial=initial),
         "code_form": code_form or CodeForm(tabs["spaces"], auto_id=CodeForm.ids),
         "secret": secret,
         "code": code,
@@ -155,13 +156,15 @@ def _tabs(
     space = next((each for each in offered if each.pk == chosen), offered[0] if offered else None)
     address = request.build_absolute_uri(reverse("dashboard:overview")).rstrip("/")
     gateway = describe_gateway(request)
+    is_for_path = key is not None and key.scope == Scope.GATEWAY
     tabs = fill_tabs(
         address=address,
         gateway=gateway["gateway"],
         space=space.slug if space else FIRST_SPACE,
         question=QUESTION,
         wheel=f"{address}{reverse('dashboard:connect_wheel', args=[wheel_name()])}",
-        secret=secret,
+        secret="" if is_for_path else secret,
+        path_key=secret if is_for_path else "",
         code=code,
     )
     first = signal.first

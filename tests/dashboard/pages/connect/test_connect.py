@@ -1,15 +1,17 @@
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from django.utils.html import escape
 
 from contextopt.assemblies.models import Assembly
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, find_key
-from contextopt.people.models import ApiKey, Team, Way
+from contextopt.people.models import ApiKey, Team, Way, hash_key
 from contextopt.spaces.models import Space
 from dashboard.pages.connect.codesamples import KEY_VARIABLE, fill_tabs
 from dashboard.pages.connect.signals import read_signal
@@ -217,3 +219,25 @@ def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
         # The frame's four; the key that was used last, its assemblies, keys, spaces.
         with django_assert_num_queries(8):
             owner_client.get(URL)
+
+
+def test_a_key_for_the_gateways_address(owner_client: Client, space: Space, settings: Any) -> None:
+    """It is limited and ends, so it may stand in an address. No other snippet shows it."""
+    settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
+    new = {"name": "laptop", "scope": "gateway", "space": space.slug}
+    response = owner_client.post(f"{URL}key", new, headers={**HTMX, "HX-Target": "connect"})
+    html = response.content.decode()
+    key = ApiKey.objects.get()
+    assert (key.scope, key.space_ids) == ("gateway", [space.pk])
+    assert timedelta(days=89) < key.expires_at - timezone.now() <= timedelta(days=90)
+    secret = html.split('data-fill="path">')[1].split("<")[0]
+    assert hash_key(secret) == key.secret_hash
+    assert html.count(secret) == 1
+    assert find_key(secret) is None
+
+
+def test_a_key_for_the_gateways_address_needs_a_space(owner_client: Client, team: Team) -> None:
+    new = {"name": "laptop", "scope": "gateway"}
+    html = owner_client.post(f"{URL}key", new, headers={**HTMX, "HX-Target": "connect"}).content.decode()
+    assert "is required for a key with scope gateway" in html
+    assert not ApiKey.objects.exists()
