@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from contextopt_connect.codingagents import KEY_VARIABLE, TOOLS, Tool
+from contextopt_connect.command import TIMEOUT_HELP
 from contextopt_connect.connections import Plan, plan_connection, undo_connection, write_plan
 from contextopt_connect.errors import ConnectError, UnusableCall
+from contextopt_connect.product import TIMEOUT_SECONDS
 from contextopt_connect.server import check_url
 from contextopt_connect.toolfiles import LEFT
 from django.core.management.base import CommandParser
@@ -51,6 +53,9 @@ class Command(ReportingCommand):
         )
         parser.add_argument("--url", metavar="URL", default=ADDRESS, help=f"Contextopt's address ({ADDRESS})")
         parser.add_argument(
+            "--timeout", metavar="SECONDS", type=float, default=TIMEOUT_SECONDS, help=TIMEOUT_HELP
+        )
+        parser.add_argument(
             "--yes", action="store_true", help="write without asking, and import the commits of a new space"
         )
         parser.add_argument("--undo", action="store_true", help="restore the files and revoke the key")
@@ -66,7 +71,13 @@ class Command(ReportingCommand):
         asked = options["space"] or ""
         if asked:
             parse_input(SpaceIn, {"slug": asked}, {"slug": "--space"})
-        plan = plan_connection(tool=tool, repository=repository, url=check_url(options["url"]), space=asked)
+        plan = plan_connection(
+            tool=tool,
+            repository=repository,
+            url=check_url(options["url"]),
+            space=asked,
+            timeout_seconds=options["timeout"],
+        )
         if options["json"] and not options["yes"]:
             self.print_json(plan_json(plan))
             return DONE

@@ -20,6 +20,8 @@ from tests.clients.connect.conftest import connect, make_repository, snapshot, w
 
 pytestmark = pytest.mark.django_db
 
+EVENTS = ["SessionStart", "UserPromptSubmit", "PreCompact", "Stop"]
+
 
 def fill_files(home: Path, repository: Path) -> None:
     """Give every file of every tool other content, with comments where the format has them."""
@@ -117,7 +119,7 @@ def test_claude_code_gets_its_server_and_hooks(
     assert str(home) not in (repository / ".mcp.json").read_text()
     assert server["headersHelper"].endswith('contextopt/contextopt_connect/hook.py" headers claude')
     hooks = json.loads((repository / ".claude/settings.local.json").read_text())["hooks"]
-    assert list(hooks) == ["UserPromptSubmit", "Stop", "PostToolUseFailure"]
+    assert list(hooks) == [*EVENTS, "PostToolUseFailure"]
     for groups in hooks.values():
         [group] = groups
         [hook] = group["hooks"]
@@ -134,10 +136,31 @@ def test_codex_gets_its_server_and_hooks(
     server = config["mcp_servers"]["contextopt"]
     assert list(server) == ["command", "args"]
     assert server["args"][-2:] == [str(home / ".config/contextopt/contextopt_connect/bridge.py"), "codex"]
-    assert list(config["hooks"]) == ["UserPromptSubmit", "Stop"]
+    assert list(config["hooks"]) == EVENTS
     [hook] = config["hooks"]["Stop"][0]["hooks"]
-    assert (hook["type"], hook["timeout"]) == ("command", 5)
+    assert (hook["type"], hook["timeout"]) == ("command", 10)
     assert "hook.py answer codex" in hook["command"]
+
+
+@pytest.mark.parametrize("tool", ["claude", "codex"])
+def test_a_hook_may_wait_longer(
+    tool: str, home: Path, repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tool gives it more time then, so that it can say that nobody answered."""
+    made = connect(tool, repository, capsys, "--yes", "--timeout", "12.5")
+    stored = json.loads(Path(made["key_file"]).with_suffix(".json").read_text())
+    assert stored["timeout_seconds"] == 12.5
+    name = ".codex/config.toml" if tool == "codex" else ".claude/settings.local.json"
+    text = ((home if tool == "codex" else repository) / name).read_text()
+    read = tomllib.loads if tool == "codex" else json.loads
+    assert read(text)["hooks"]["UserPromptSubmit"][0]["hooks"][0]["timeout"] == 18
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "31", "nan"])
+def test_no_hook_waits_for_ever(seconds: str, repository: Path, team: Team) -> None:
+    with pytest.raises(CommandError, match="--timeout: must be from"):
+        call_command("connect", "claude", "--repository", str(repository), "--yes", f"--timeout={seconds}")
+    assert not (repository / ".mcp.json").exists()
 
 
 def test_codex_keeps_hooks_in_the_file_that_has_them(
@@ -147,7 +170,7 @@ def test_codex_keeps_hooks_in_the_file_that_has_them(
     before = snapshot(home)
     connect("codex", repository, capsys, "--yes")
     assert "hooks" not in tomllib.loads((home / ".codex/config.toml").read_text())
-    assert list(json.loads((home / ".codex/hooks.json").read_text())["hooks"]) == ["UserPromptSubmit", "Stop"]
+    assert list(json.loads((home / ".codex/hooks.json").read_text())["hooks"]) == EVENTS
     connect("codex", repository, capsys, "--undo")
     assert snapshot(home) == before
 

@@ -1,7 +1,12 @@
 """The hook as the tools run it: a process of its own, against the running product."""
 
 import json
+import os
+import re
+import socket
 import subprocess
+import sys
+import time
 import tomllib
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,17 +15,21 @@ from typing import Any
 
 import httpx2
 import pytest
+from contextopt_connect import hook
 from contextopt_connect.hook import FILE_CHARS, OUTPUT_CHARS, changed_files, join_parts, read_text
+from contextopt_connect.sessions import SESSIONS_MAX, Session
 from django.core.management import call_command
 from django.db.models import F
 from pytest_django.live_server_helper import LiveServer
 
 from contextopt.assemblies.models import Assembly, Kind
+from contextopt.gateway.insertion import FENCE
 from contextopt.people.models import ApiKey, Team
 from contextopt.spaces.models import Record, Space
 from memory.memories.models import Memory
 from tests import factories
 from tests.clients.connect.conftest import git, make_repository
+from tests.concurrency import wait_until
 
 CLOSED = "http://127.0.0.1:9"
 type Run = Callable[..., Any]
@@ -33,8 +42,9 @@ def run(live_server: LiveServer, home: Path, repository: Path, capsys: pytest.Ca
     # The first request loads all pages, which takes longer than a hook waits.
     httpx2.get(f"{live_server.url}/healthz", timeout=60, verify=False)
 
-    def connect(tool: str, url: str = live_server.url) -> dict[str, str]:
-        call_command("connect", tool, "--repository", str(repository), "--url", url, "--yes", "--json")
+    def connect(tool: str, url: str = live_server.url, *options: str) -> dict[str, str]:
+        made = ["connect", tool, "--repository", str(repository), "--url", url, *options]
+        call_command(*made, "--yes", "--json")
         return read_commands(tool, home, repository)
 
     return connect
@@ -89,6 +99,143 @@ def test_a_prompt_gets_its_context(tool: str, run: Run, repository: Path) -> Non
     assert list(ApiKey.objects.get().ways) == [tool]
 
 
+def text_of(answer: Any) -> str:
+    text: str = answer["hookSpecificOutput"]["additionalContext"]
+    return text
+
+
+def sessions() -> list[Path]:
+    return sorted((Path.home() / ".config/contextopt/sessions").iterdir())
+
+
+@pytest.mark.parametrize("tool", ["claude", "codex"])
+def test_a_session_gets_each_record_once(tool: str, run: Run, repository: Path) -> None:
+    commands = run(tool)
+    event = prompt(repository, "why is the queue's lock not free after the deploy?")
+    texts = [text_of(run_hook(commands["UserPromptSubmit"], event)) for _ in range(3)]
+    assert ["Free the queue's lock before a deploy" in text for text in texts] == [True, False, False]
+    first, second, third = Assembly.objects.order_by("pk")
+    assert [each.payload.request.get("in_sight", []) for each in (first, second, third)] == [
+        [],
+        [first.pk],
+        [first.pk],
+    ]
+    other = run_hook(commands["UserPromptSubmit"], {**event, "session_id": "s-2"})
+    assert "Free the queue's lock before a deploy" in text_of(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_sent_again"),
+    [
+        ({"hook_event_name": "PreCompact", "trigger": "auto"}, True),
+        ({"hook_event_name": "SessionStart", "source": "compact"}, True),
+        ({"hook_event_name": "SessionStart", "source": "clear"}, True),
+        ({"hook_event_name": "SessionStart", "source": "startup"}, True),
+        ({"hook_event_name": "SessionStart", "source": "resume"}, False),
+    ],
+)
+def test_what_a_session_drops_is_sent_again(
+    change: dict[str, str], is_sent_again: bool, run: Run, repository: Path
+) -> None:
+    commands = run("claude")
+    event = prompt(repository, "why is the queue's lock not free after the deploy?")
+    run_hook(commands["UserPromptSubmit"], event)
+    assert run_hook(commands[change["hook_event_name"]], {**event, **change}) is None
+    text = text_of(run_hook(commands["UserPromptSubmit"], event))
+    assert ("Free the queue's lock before a deploy" in text) is is_sent_again
+
+
+def test_a_deleted_context_is_forgotten(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    event = prompt(repository, "why is the queue's lock not free after the deploy?")
+    run_hook(commands["UserPromptSubmit"], event)
+    wait_until(lambda: Assembly.objects.filter(is_sent=True).exists())
+    Assembly.objects.all().delete()
+    text = text_of(run_hook(commands["UserPromptSubmit"], event))
+    assert "Free the queue's lock before a deploy" in text
+
+
+def test_the_gateway_recognises_the_context(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    text = text_of(run_hook(commands["UserPromptSubmit"], prompt(repository, "queue lock deploy")))
+    assembly = Assembly.objects.get()
+    assert FENCE.findall(text) == [(str(assembly.pk), assembly.sha256[:12])]
+
+
+def test_a_context_counts_once_it_was_written(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    event = prompt(repository, "queue lock deploy")
+    run_hook(commands["UserPromptSubmit"], event)
+    wait_until(lambda: Assembly.objects.filter(is_sent=True).exists())
+    # All of it is in sight, so nothing is written.
+    run_hook(commands["UserPromptSubmit"], event)
+    sent = Assembly.objects.order_by("pk").values_list("is_sent", "awaits_delivery")
+    assert list(sent) == [(True, True), (False, True)]
+
+
+def test_a_context_that_nobody_reads_does_not_count(run: Run, repository: Path) -> None:
+    """The tool has gone before the hook could write."""
+    command = run("claude")["UserPromptSubmit"]
+    read, write = os.pipe()
+    os.close(read)
+    event = json.dumps(prompt(repository, "queue lock deploy")).encode()
+    subprocess.run(["sh", "-c", command], input=event, stdout=write, timeout=20, check=False)
+    os.close(write)
+    assert not Assembly.objects.get().is_sent
+    assert not (Path.home() / ".config/contextopt/sessions").exists()
+
+
+def test_a_session_is_a_small_private_file(run: Run, repository: Path) -> None:
+    commands = run("claude")
+    event = prompt(repository, "queue lock deploy")
+    event["session_id"] = "../../a b/" + "c" * 300
+    run_hook(commands["UserPromptSubmit"], event)
+    [file] = sessions()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert re.fullmatch(r"[\w-]+\.json", file.name)
+    call_command("connect", "claude", "--repository", str(repository), "--undo", "--json")
+    assert not (Path.home() / ".config/contextopt").exists()
+
+
+def test_two_hooks_at_once_lose_nothing(tmp_path: Path) -> None:
+    names = ("claude", "shop", "s-1")
+    session = "from contextopt_connect.sessions import Session as S"
+    code = f"import sys; {session}; S(*sys.argv[2:]).add([int(sys.argv[1])], [])"
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, str(number), str(tmp_path), *names], env=package())
+        for number in range(6)
+    ]
+    assert [each.wait(60) for each in started] == [0] * 6
+    assert sorted(Session(str(tmp_path), *names).blocks) == list(range(6))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def package() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(hook.__file__).parents[1])}
+
+
+def test_old_sessions_are_removed(tmp_path: Path) -> None:
+    for number in range(SESSIONS_MAX + 5):
+        file = tmp_path / f"{number}.json"
+        file.write_text("{}")
+        os.utime(file, (time.time() - 3_600, time.time() - 3_600 + number))
+    os.utime(tmp_path / "7.json", (0, 0))
+    Session(str(tmp_path), "claude", "shop", "new").add([1], [])
+    left = {file.name for file in tmp_path.iterdir()}
+    assert len(left) <= SESSIONS_MAX
+    assert f"{SESSIONS_MAX + 4}.json" in left
+    assert not {"0.json", "7.json"} & left
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"blocks": ["x"]}'])
+def test_a_damaged_session_is_a_new_one(content: str, tmp_path: Path) -> None:
+    session = Session(str(tmp_path), "claude", "shop", "s-1")
+    session.add([1], [2])
+    Path(session.file).write_text(content)
+    assert Session(str(tmp_path), "claude", "shop", "s-1").blocks == []
+
+
 def test_a_long_context_fits_the_tools_limit(run: Run, repository: Path) -> None:
     commands = run("claude")
     space = Space.objects.get()
@@ -101,7 +248,9 @@ def test_a_long_context_fits_the_tools_limit(run: Run, repository: Path) -> None
 
 @pytest.mark.parametrize("left", [-1, 0, 1, 40, 5_000])
 def test_decisions_take_the_room_that_the_context_leaves(left: int) -> None:
-    context = "c" * (OUTPUT_CHARS - len(join_parts("shop", "c", [])) + 1 - left)
+    certificate = {"sha256": "a" * 64}
+    context = {"id": 2**60, "certificate": certificate, "text": "c"}
+    context["text"] = "c" * (OUTPUT_CHARS - len(join_parts("shop", context, [])) + 1 - left)
     text = join_parts("shop", context, ["Prices are decimals. " * 25] * 3)
     assert ("Decided before" in text) is (left >= 40)
     assert len(text) <= OUTPUT_CHARS + (left < 0)
@@ -238,18 +387,50 @@ def test_a_changed_address_gets_no_key(
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "Stop", "PostToolUseFailure"])
-def test_a_product_that_is_away_is_not_noticed(event: str, run: Run, repository: Path) -> None:
+def test_a_product_that_is_away_is_told_once_a_session(event: str, run: Run, repository: Path) -> None:
     commands = run("claude", CLOSED)
     (repository / "prices.py").write_text("total = 3\n")
     asked = {**prompt(repository, "queue"), "last_assistant_message": "Decision: x", "error": "E"}
-    assert run_hook(commands[event], {**asked, "hook_event_name": event}) is None
+    asked["hook_event_name"] = event
+    [notice] = run_hook(commands[event], asked).items()
+    assert notice[0] == "systemMessage"
+    assert notice[1].startswith(f"Contextopt at {CLOSED} cannot be reached (Connection refused).")
+    assert "\n" not in notice[1]
+    run_hook(commands["PreCompact"], {**asked, "hook_event_name": "PreCompact"})
+    assert run_hook(commands[event], asked) is None
+    assert "systemMessage" in run_hook(commands[event], {**asked, "session_id": "s-2"})
 
 
-def test_a_revoked_key_is_not_noticed(run: Run, repository: Path) -> None:
-    commands = run("claude")
+def test_cursor_tells_it_in_its_own_way(run: Run, repository: Path) -> None:
+    command = run("cursor", CLOSED)["sessionStart"]
+    start = {"hook_event_name": "sessionStart", "session_id": "s-1", "cwd": str(repository)}
+    assert list(run_hook(command, start)) == ["user_message"]
+    assert run_hook(command, start) == {}
+
+
+def test_a_revoked_key_is_told_once(run: Run, repository: Path) -> None:
+    commands = run("codex")
     ApiKey.objects.get().revoke()
-    answer = run_hook(commands["UserPromptSubmit"], prompt(repository, "queue"))
-    assert "From Contextopt" not in answer["hookSpecificOutput"]["additionalContext"]
+    event = prompt(repository, "queue")
+    answer = run_hook(commands["UserPromptSubmit"], event)
+    assert "refuses this connection's key (401)" in answer["systemMessage"]
+    assert run_hook(commands["UserPromptSubmit"], event) == {}
+
+
+def test_a_missing_space_is_told(run: Run, repository: Path) -> None:
+    command = run("claude")["UserPromptSubmit"]
+    Space.objects.update(slug="renamed")
+    answer = run_hook(command, prompt(repository, "queue"))
+    assert "answered 404 for the space 'my-shop'" in answer["systemMessage"]
+
+
+def test_a_slow_product_is_given_up(run: Run, repository: Path) -> None:
+    """The time of the connection holds for the whole hook."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = run("claude", url, "--timeout", "0.5")["UserPromptSubmit"]
+        answer = run_hook(command, prompt(repository, "queue"))
+    assert "did not answer within 0.5 seconds" in answer["systemMessage"]
 
 
 def test_odd_input_is_not_noticed(run: Run) -> None:

@@ -17,7 +17,8 @@ if __package__ in {None, ""}:
     # Run as a file, without the environment's packages.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from contextopt_connect.hook import CONNECTIONS, find_connection, list_connections, read_key
+from contextopt_connect.hook import CONNECTIONS, find_connection, list_connections
+from contextopt_connect.product import read_key
 
 SECONDS = 60
 AT_ONCE = 4

@@ -10,15 +10,25 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
+from contextopt_connect.product import TIMEOUT_SECONDS
 from contextopt_connect.realfiles import own_folder
 from contextopt_connect.toolfiles import Change, Entry, plan_json, plan_toml
 
 SERVER = "contextopt"
-HOOK_SECONDS = 5
+# How much longer a tool waits for a hook than the hook for its server.
+SPARE_SECONDS = 5
 KEY_VARIABLE = "CONTEXTOPT_KEY"
+# Hooks of Claude Code and Codex. A session that begins, or that is cleared or compacted, holds no contexts.
+EVENTS = (
+    ("SessionStart", "session"),
+    ("UserPromptSubmit", "prompt"),
+    ("PreCompact", "session"),
+    ("Stop", "answer"),
+)
 BEGIN, END = "# contextopt: begin", "# contextopt: end"
 # Environments such as pipx's are temporary. The files that run need no packages, so any Python will do.
 PYTHON = getattr(sys, "_base_executable", "") or sys.executable
@@ -32,13 +42,20 @@ EVERYWHERE = '"${XDG_CONFIG_HOME:-$HOME/.config}/contextopt/contextopt_connect/h
 class Place:
     """Where a connection is made: the repository, the server's address, and the files of the person's own.
 
-    `file` is the connection's, `program` the folder of the files that hooks run.
+    `file` is the connection's, `program` the folder of the files that hooks run, and `timeout_seconds` how
+    long a hook waits for the server.
     """
 
     repository: Path
     url: str
     file: Path
     program: Path
+    timeout_seconds: float = TIMEOUT_SECONDS
+
+    @property
+    def hook_seconds(self) -> int:
+        """The seconds after which the tool ends a hook."""
+        return ceil(self.timeout_seconds) + SPARE_SECONDS
 
     @property
     def mcp_url(self) -> str:
@@ -63,8 +80,7 @@ def plan_claude(place: Place) -> list[Change]:
             place.repository,
             ".claude/settings.local.json",
             [
-                _hook("UserPromptSubmit", "prompt", place, str(place.file)),
-                _hook("Stop", "answer", place, str(place.file)),
+                *(_hook(name, event, place, str(place.file)) for name, event in EVENTS),
                 _hook("PostToolUseFailure", "failure", place, str(place.file), matcher="Bash"),
             ],
         ),
@@ -74,17 +90,16 @@ def plan_claude(place: Place) -> list[Change]:
 def plan_codex(place: Place) -> list[Change]:
     """The user's settings: they serve all repositories, so the hooks find theirs by the session's folder."""
     home = own_folder(os.environ.get("CODEX_HOME"), ".codex")
-    events = (("UserPromptSubmit", "prompt"), ("Stop", "answer"))
     arguments = [*OPTIONS, str(place.program / "bridge.py"), "codex"]
     server = {SERVER: {"command": PYTHON, "args": arguments}}
     if (home / "hooks.json").exists():
         # Codex warns about hooks in both files.
         return [
             plan_toml(home, "config.toml", _codex_block(arguments, []), {"mcp_servers": server}),
-            plan_json(home, "hooks.json", [_hook(name, event, place, "codex") for name, event in events]),
+            plan_json(home, "hooks.json", [_hook(name, event, place, "codex") for name, event in EVENTS]),
         ]
-    added = {name: [{"hooks": [_command(place.hook_command(event, "codex"))]}] for name, event in events}
-    block = _codex_block(arguments, [_codex_hook(name, event, place) for name, event in events])
+    added = {name: [{"hooks": [_command(event, place, "codex")]}] for name, event in EVENTS}
+    block = _codex_block(arguments, [_codex_hook(name, event, place) for name, event in EVENTS])
     return [plan_toml(home, "config.toml", block, {"mcp_servers": server, "hooks": added})]
 
 
@@ -140,21 +155,21 @@ TOOLS = {
 }
 
 
-def _command(command: str) -> dict[str, Any]:
-    return {"type": "command", "command": command, "timeout": HOOK_SECONDS}
+def _command(event: str, place: Place, connection: str) -> dict[str, Any]:
+    command = place.hook_command(event, connection)
+    return {"type": "command", "command": command, "timeout": place.hook_seconds}
 
 
 def _hook(name: str, event: str, place: Place, connection: str, matcher: str = "") -> Entry:
     group: dict[str, Any] = {"matcher": matcher} if matcher else {}
-    command = place.hook_command(event, connection)
-    return Entry(("hooks", name), {**group, "hooks": [_command(command)]}, is_item=True)
+    return Entry(("hooks", name), {**group, "hooks": [_command(event, place, connection)]}, is_item=True)
 
 
 def _codex_hook(name: str, event: str, place: Place) -> str:
     command = toml_text(place.hook_command(event, "codex"))
     return (
         f"[[hooks.{name}]]\n[[hooks.{name}.hooks]]\n"
-        f'type = "command"\ncommand = {command}\ntimeout = {HOOK_SECONDS}\n'
+        f'type = "command"\ncommand = {command}\ntimeout = {place.hook_seconds}\n'
     )
 
 

@@ -41,6 +41,7 @@ from contextopt_connect.errors import (
     UnusableFile,
 )
 from contextopt_connect.gateways import ROUTES, GatewayPlace, check_prompt
+from contextopt_connect.product import TIMEOUT_SECONDS
 from contextopt_connect.server import Grant, Server, check_url, find_origin
 from contextopt_connect.toolfiles import LEFT, Change
 
@@ -48,6 +49,7 @@ DONE, REJECTED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 WRONG_KEY, NOT_FOUND = 401, 404
 MACHINE_CHARS = 60
 NO_TERMINAL = "is required when the command cannot ask (no terminal)"
+TIMEOUT_HELP = f"how long a hook waits for the server (default: {TIMEOUT_SECONDS:g})"
 # Where the rest of a connection is.
 OUTSIDE = "The key and the files that the hooks run are in"
 
@@ -82,6 +84,9 @@ def build_parser() -> argparse.ArgumentParser:
     connect.add_argument("--url", help="the server's address (default: where this package came from)")
     connect.add_argument("--repository", metavar="DIR", default=".", help="its folder (default: here)")
     connect.add_argument("--space", metavar="SLUG", help="its space (default: that of the code)")
+    connect.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=TIMEOUT_SECONDS, help=TIMEOUT_HELP
+    )
     connect.add_argument("--yes", action="store_true", help="write without asking")
     connect.add_argument("--undo", action="store_true", help="restore the files and revoke the key")
     connect.set_defaults(run=run_connect)
@@ -108,7 +113,13 @@ def run_connect(arguments: argparse.Namespace) -> int:
     tool, repository = TOOLS[arguments.tool], Path(arguments.repository)
     url = check_url(arguments.url or find_origin() or _missing("--url", "is needed: the server's address"))
     code = arguments.code or _missing("--code", f"is needed. {url}/connect/ makes one.")
-    plan = plan_connection(tool=tool, repository=repository, url=url, space=arguments.space or "")
+    plan = plan_connection(
+        tool=tool,
+        repository=repository,
+        url=url,
+        space=arguments.space or "",
+        timeout_seconds=arguments.timeout,
+    )
     show_changes(plan.changes)
     print(f"\n{OUTSIDE} {plan.place.file.parent.parent}, which only you can read.", file=sys.stderr)
     if not arguments.yes and not agrees("Write these changes?"):

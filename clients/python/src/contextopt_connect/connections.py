@@ -7,25 +7,30 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from contextopt_connect.codingagents import Place, Tool
 from contextopt_connect.errors import AlreadyConnected, NotConnected, UnusableCall, UnusableFile
 from contextopt_connect.hook import git
+from contextopt_connect.product import TIMEOUT_SECONDS
 from contextopt_connect.realfiles import find_real, own_folder, write_whole
+from contextopt_connect.sessions import FOLDER as SESSIONS
 from contextopt_connect.toolfiles import Change, KeptFile, Outcome, undo_file, write_change
 
 # In the person's configuration. Hooks run the copies in PROGRAM, which need this package no longer.
 FOLDER = "contextopt/connections"
 PROGRAM = "contextopt/contextopt_connect"
-COPIED = ("__init__.py", "hook.py", "bridge.py")
+COPIED = ("__init__.py", "hook.py", "product.py", "sessions.py", "bridge.py")
+TIMEOUT_MIN, TIMEOUT_MAX = 0.5, 30.0
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 class Connection(TypedDict):
-    """A connection as it is stored. `name` is the repository's, `files` is what undoing needs.
+    """A connection as it is stored. `name` is the repository's, `files` is what undoing needs, and a hook
+    waits `timeout_seconds` for the server.
 
-    A connection of a tool to the gateway is the person's and not a repository's, so both are empty.
+    A connection of a tool to the gateway is the person's and not a repository's, so `name` and `repository`
+    are empty.
     """
 
     tool: str
@@ -35,6 +40,7 @@ class Connection(TypedDict):
     url: str
     key_id: int
     key_file: str
+    timeout_seconds: NotRequired[float]
     files: list[KeptFile]
 
 
@@ -109,15 +115,15 @@ def copy_program(folder: Path) -> None:
 
 
 def forget(file: Path) -> None:
-    """Delete a connection and its key. After the last one, also delete what the hooks ran."""
+    """Delete a connection and its key. After the last one, also delete what the hooks ran and remembered."""
     key_file(file).unlink(missing_ok=True)
     file.unlink(missing_ok=True)
     if not file.parent.is_dir() or any(file.parent.iterdir()):
         return
-    program = file.parent.parent / Path(PROGRAM).name
-    for name in COPIED:
-        (program / name).unlink(missing_ok=True)
-    for folder in (file.parent, program, file.parent.parent):
+    program, sessions = file.parent.parent / Path(PROGRAM).name, file.parent.parent / SESSIONS
+    for left in (*(program / name for name in COPIED), *sessions.glob("*.json")):
+        left.unlink(missing_ok=True)
+    for folder in (file.parent, program, sessions, file.parent.parent):
         if folder.exists() and not any(folder.iterdir()):
             folder.rmdir()
 
@@ -177,16 +183,27 @@ def _git_line(folder: Path, question: str) -> str | None:
     return os.fsdecode(answer.removesuffix(b"\n")) if answer else None
 
 
-def plan_connection(*, tool: Tool, repository: Path, url: str, space: str) -> Plan:
+def check_timeout(seconds: float) -> float:
+    """Return how long a hook waits. Raises: UnusableCall: nobody would wait so long for a prompt."""
+    if not TIMEOUT_MIN <= seconds <= TIMEOUT_MAX:
+        raise UnusableCall("--timeout", f"must be from {TIMEOUT_MIN:g} to {TIMEOUT_MAX:g} seconds")
+    return seconds
+
+
+def plan_connection(
+    *, tool: Tool, repository: Path, url: str, space: str, timeout_seconds: float = TIMEOUT_SECONDS
+) -> Plan:
     """Plan a connection without changing anything.
 
     Raises:
+        UnusableCall: hooks cannot wait for so long.
         AlreadyConnected: the repository is connected already.
         UnusableFile: a file of the tool cannot be changed.
     """
     root = find_root(repository)
     program = find_real(config_folder(), PROGRAM, "the files that hooks run")
-    place = Place(root, url.rstrip("/"), connection_file(tool.name, root), program)
+    file, seconds = connection_file(tool.name, root), check_timeout(timeout_seconds)
+    place = Place(root, url.rstrip("/"), file, program, seconds)
     if place.file.exists():
         message = f"{root} is already connected to {tool.label}. Run the command with --undo first."
         raise AlreadyConnected(message)
@@ -208,6 +225,7 @@ def write_plan(plan: Plan, *, key_id: int, secret: str) -> None:
         url=plan.place.url,
         key_id=key_id,
         key_file=str(plan.key_file),
+        timeout_seconds=plan.place.timeout_seconds,
         files=[change.kept() for change in plan.changes if not change.is_none],
     )
     write_all(plan.place.file, connection, secret, plan.changes, plan.place.program)
