@@ -61,6 +61,7 @@ class AssemblyDetail(TypedDict):
     ledger: LedgerOut
     model: str
     not_counted: str
+    not_delivered: bool
     phase: str
     placement: str
     prompt_tokens: int | None
@@ -90,6 +91,7 @@ class AssemblyOptions(TypedDict, total=False):
 
     adaptive_strictness: float | str | None
     as_of: str | None
+    awaits_delivery: bool
     budget_mode: Literal["fixed", "adaptive"] | None
     carried_tokens: int | None
     context_tokens: int | None
@@ -99,6 +101,7 @@ class AssemblyOptions(TypedDict, total=False):
     frequency_weight: float | str | None
     history: str | None
     history_tokens: int | None
+    in_history: list[int]
     in_sight: list[int]
     lexical_weight: float | str | None
     max_records: int | Literal["all"] | None
@@ -345,7 +348,7 @@ class KeyOut(TypedDict):
     prefix: str
     requests_per_minute: int | None
     revoked_at: str | None
-    scope: Literal["read", "write", "admin"]
+    scope: Literal["gateway", "read", "write", "admin"]
     spaces: list[str] | None
 
 
