@@ -17,12 +17,13 @@ limit_waits()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
-# The first page should not wait until all pages and the API are imported.
+# The first request should not wait until all pages and the API are imported, and the models loaded.
 import config.urls  # noqa: E402, F401
 from config.embedded.pulses import start_pulse  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
 from config.handler import Site  # noqa: E402
 from contextopt.asgitypes import Receive, Scope, Send  # noqa: E402
+from contextopt.assemblies.warmup import load_models  # noqa: E402
 from dashboard.kit.serverevents import EVENTS_PATH, serve_events  # noqa: E402
 from memory.mcp.http import MCP_PATH, serve_mcp  # noqa: E402
 
@@ -58,5 +59,6 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await _site(scope, receive, send)
 
 
+load_models()
 keep_imported()
 start_pulse()

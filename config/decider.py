@@ -8,10 +8,12 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
+# The processes share what is imported here.
+import contextopt.gateway.deciders  # noqa: E402, F401
 from config.embedded.pulses import start_pulse, start_pulse_without_thread  # noqa: E402
 from config.garbage import keep_imported  # noqa: E402
+from contextopt.assemblies.warmup import load_shared  # noqa: E402
 from contextopt.children import end_with_parent  # noqa: E402
-from contextopt.gateway.deciders import load_shared  # noqa: E402
 
 load_shared()
 keep_imported()

@@ -13,8 +13,10 @@ from config.pooling import limit_waits  # noqa: E402
 limit_waits()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
-# The first page should not wait until all pages and the API are imported.
+# The first request should not wait until all pages and the API are imported, and the models loaded.
 import config.urls  # noqa: E402, F401
+from contextopt.assemblies.warmup import load_models  # noqa: E402
 
+load_models()
 keep_imported()
 start_pulse()

@@ -23,7 +23,6 @@ from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import IN_SIGHT_MAX, AssemblyIn
 from contextopt.assemblies.log import log_assembly
 from contextopt.assemblies.models import Assembly
-from contextopt.assemblies.placement.modelcatalog import list_price
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
 from contextopt.engine.settings import MAX_PART_TOKENS, MAX_TOTAL_TOKENS, ContextConfig
@@ -44,9 +43,6 @@ from contextopt.gateway.prompts import Prompt, Sizes, count_tokens, cut_history,
 from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import unless_deleted
-from contextopt.search.embedders.current import configured_embedder, get_embedder
-from contextopt.search.embedders.values import WORDLLAMA
-from contextopt.search.hybrid import prepare_query
 from contextopt.sql import DATABASE_UNREACHABLE
 from contextopt.telemetry import Parent, inside
 
@@ -211,19 +207,6 @@ def _log_once(decision: AssemblyResult, drawn_id: int, admission: Admission, *, 
 
 def _has_records(decision: AssemblyResult) -> bool:
     return decision.outcome.stats.records_included > 0
-
-
-def load_shared() -> None:
-    """Load what forked processes can share: nothing that has threads or connections."""
-    count_tokens("warm")
-    list_price("gpt-4o-mini")
-    if configured_embedder() == WORDLLAMA:
-        get_embedder(WORDLLAMA)
-
-
-def warm_up() -> None:
-    """Load the rest of what contexts need, and connect to the database."""
-    prepare_query("warm")
 
 
 class DeciderError(Exception):

@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 import structlog
 
 from contextopt.assemblies.log import draw_ids
+from contextopt.assemblies.warmup import warm_up
 from contextopt.errors import Busy
 from contextopt.fairness import Lane, Turns
 from contextopt.gateway.admission import Admission
@@ -28,7 +29,6 @@ from contextopt.gateway.deciders import (
     PromptTask,
     compose,
     log_composed,
-    warm_up,
 )
 from contextopt.gateway.insertion import (
     BlockPlace,
