@@ -1,12 +1,16 @@
 #!/usr/bin/env python
 """The command line: `manage.py up` serves everything, `manage.py help` lists the other commands."""
 
+import gc
 import io
 import os
 import sys
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["mcp"]:
+        # Nothing imported is ever freed, and an agent waits for this start. The command enables it again.
+        gc.disable()
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 

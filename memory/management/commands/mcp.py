@@ -1,5 +1,6 @@
 """`manage.py mcp`"""
 
+import gc
 import os
 from collections.abc import Callable
 
@@ -29,7 +30,10 @@ class Command(ReportingCommand):
         find()
         connection.close()
         enter(find)
-        build_server().run("stdio")
+        server = build_server()
+        gc.freeze()
+        gc.enable()
+        server.run("stdio")
         return DONE
 
 
