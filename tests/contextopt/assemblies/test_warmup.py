@@ -1,4 +1,4 @@
-"""What a process loads before it takes requests."""
+"""Models are loaded before a process takes requests."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the hooks remember of a session of a coding agent, in a small file of the person's own.
+"""A coding agent's session as its hooks remember it, in a small file of the person's own.
 
 The file names the contexts that the session holds, so that the next prompt leaves their records out. Hooks
 import this with every prompt, so it imports only the standard library.
