@@ -133,7 +133,7 @@ class Call:
 
     @property
     def session(self) -> bytes:
-        """What the client calls its session, with the agent in it, in headers such as X-Session-Id."""
+        """The client's name for its session, with the agent in it, from headers such as X-Session-Id."""
         named = sorted((name, value) for name, value in self.headers.items() if SESSION_HEADER.search(name))
         if named:
             named += [(name, value) for name, value in self.headers.items() if AGENT_HEADER.search(name)]

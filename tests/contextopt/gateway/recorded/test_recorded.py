@@ -73,7 +73,7 @@ def without_blocks(sent: bytes, original: bytes) -> bytes:
     opening = OPENING % (b"input_text" if "input" in json.loads(original) else b"text")
     rest = re.sub(rb'%b"%b"},' % (re.escape(opening), BLOCK), b"", sent)
     rest, kept, at = re.sub(BLOCK, b"", rest), b"", 0
-    # What is left are plain texts that became parts for their blocks.
+    # The rest are plain texts that became parts for their blocks.
     while (same := at + shared_length(rest[at:], original[len(kept) :])) < len(rest):
         text = STRING.match(rest, same + 1 + len(opening))
         assert text is not None and rest[same:].startswith(b"[" + opening), rest[same:][:200]
