@@ -97,10 +97,12 @@ class AssemblyQuerySet(models.QuerySet["Assembly"]):
         return self.filter(assembly_ms__gt=SLOW_MS)
 
     def with_saving(self) -> Self:
-        """Annotate `saved`, the tokens saved, and `empty`."""
+        """Annotate `saved`, the tokens saved, `empty` and `undelivered`."""
         saved = Case(When(COUNTS, then=F("tokens_before") - F("tokens_after")))
         return self.annotate(
-            saved=saved, empty=Case(When(EMPTY, then=Value(value=True)), default=Value(value=False))
+            saved=saved,
+            empty=Case(When(EMPTY, then=Value(value=True)), default=Value(value=False)),
+            undelivered=Case(When(UNDELIVERED, then=Value(value=True)), default=Value(value=False)),
         )
 
     def for_replay(self) -> Self:

@@ -54,7 +54,10 @@ CSV_COLUMNS = (
     "id", "created_at", "as_of", "space", "kind", "stage", "config_version", "model", "conversation",
     *(figure.name for figure in IN_CSV),
 )  # fmt: skip
-_CSV_SOURCES = {"space": "space__slug", "config_version": "config__version", "tokens_saved": "saved"}
+_CSV_SOURCES = {
+    "space": "space__slug", "config_version": "config__version", "tokens_saved": "saved",
+    "not_delivered": "undelivered",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def test_idempotency_key_is_checked(api, space, key):
         ({"system": "x", "system_tokens": 1}, "system_tokens"),
         ({"as_of": "now"}, "as_of"),
         ({"space": None}, "space"),
-        ({"query": "x" * 10_001}, "query"),
+        ({"query": "x" * 100_001}, "query"),
         ({"neighbour_share": 1.5}, "neighbour_share"),
         ({"notes_chars": 0}, "notes_chars"),
     ],

@@ -447,3 +447,16 @@ def test_filters_of_empties_and_warnings_read_their_own_index(space: Space) -> N
         plan = rows.order_by("-created_at", "-id")[:51].explain()
         # By the index itself or a bitmap of it: with ten rows both cost the same.
         assert re.search(rf"Index Scan (using|on) {index}\b", plan)
+
+
+def test_contexts_of_hooks_that_did_not_arrive(owner_client, space):
+    """They can be listed, and exports say so."""
+    lost = make_assembly(space, awaits_delivery=True)
+    make_assembly(space)
+    html = owner_client.get("/assemblies/?undelivered=yes").content.decode()
+    assert html.count(">not delivered<") == 1
+    assert f"/assemblies/{lost.id}/" in html
+    assert ">not delivered<" in owner_client.get(f"/assemblies/{lost.id}/").content.decode()
+    lines = owner_client.get("/assemblies.csv").getvalue().decode().splitlines()
+    rows = {row["id"]: row["not_delivered"] for row in csv.DictReader(lines)}
+    assert (rows.pop(str(lost.id)), *rows.values()) == ("True", "False")
