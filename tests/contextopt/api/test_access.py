@@ -74,13 +74,14 @@ class TestKeys:
         assert response.json()["errors"][0]["field"] == "expires_at"
 
     def test_a_key_may_revoke_itself_and_no_other(self, api, team):
-        for scope in Scope:
+        scopes = [Scope.READ, Scope.WRITE, Scope.ADMIN]
+        for scope in scopes:
             secret = factories.make_key(team, scope, name=f"{scope} alone")[1]
             assert Caller(secret).delete("/me").status_code == 204
             assert Caller(secret).delete("/me").status_code == 401
         assert api.get("/me").status_code == 200
         events = AuditEvent.objects.filter(action="key.revoked")
-        assert set(events.values_list("actor", flat=True)) == {f"key:{scope} alone" for scope in Scope}
+        assert set(events.values_list("actor", flat=True)) == {f"key:{scope} alone" for scope in scopes}
 
     def test_revoke(self, api):
         created = api.post("/keys", {"name": "agent"}).json()
