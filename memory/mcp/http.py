@@ -195,7 +195,8 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
             is_whole = not message.get("more_body", False)
             parts.append(message.get("body", b""))
             if is_whole and (twice := _key_given_twice(b"".join(parts))):
-                return {"type": "http.disconnect"}
+                # The SDK answers what is no JSON, and that answer is replaced.
+                return {**message, "body": b"{"}
         return message
 
     async def sending(message: Mapping[str, Any]) -> None:
@@ -206,7 +207,9 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
             is_refused = True
             refuse = _refuse_slow if is_slow else _refuse_cut if is_cut else _refuse_size
             request = ASGIRequest(scope, BytesIO())
-            await _send_response(send, problems.refuse(request, twice) if twice else refuse(request))
+            await _send_response(
+                send, problems.on_invalid_input(request, twice) if twice else refuse(request)
+            )
         elif not is_refused:
             await send(message)
 

@@ -128,7 +128,7 @@ MODERN = {"MCP-Protocol-Version": "2026-07-28"}
         ({"Content-Type": "text/plain"}, "{}", (415, "Send application/json, not text/plain.")),
         ({"Content-Type": ""}, "{}", (415, "Send application/json.")),
         ({}, "x" * 5_000_000, (413, "The body is larger than 4 MiB.")),
-        ({}, '{"jsonrpc": "2.0", "id": 1, "id": 2}', (422, 'has the key "id" twice in one object')),
+        ({}, '{"jsonrpc": "2.0", "id": 1, "id": 2}', (422, 'id: has the key "id" twice in one object')),
     ],
 )
 def test_refused_requests_are_problems(

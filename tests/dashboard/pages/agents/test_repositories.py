@@ -170,7 +170,7 @@ def test_a_document_without_a_title_is_refused(owner_client: Client, repository:
 
 
 def test_a_viewer_sees_documents_and_cannot_change_them(
-    teammate_client: Client, repository: Repository, team: Team
+    teammate_client: Client, owner_client: Client, repository: Repository, team: Team
 ) -> None:
     data = StandingDocumentIn(repository="shop", title="Style", content="Two spaces.")
     document = attach_document(team=team, data=data, actor="test").document
@@ -180,4 +180,5 @@ def test_a_viewer_sees_documents_and_cannot_change_them(
     assert "Detach" not in html
     other = factories.make_repository(team, "other")
     outside = f"{URL}{other.pk}/documents/{document.pk}/detach/"
-    assert teammate_client.post(outside).status_code == 404
+    assert teammate_client.post(outside).status_code == 403
+    assert owner_client.post(outside).status_code == 404
