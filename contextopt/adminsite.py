@@ -52,6 +52,7 @@ GROUPS = (
             ("contextopt.membership", "badge"),
             ("contextopt.invitation", "mail"),
             ("contextopt.apikey", "key"),
+            ("contextopt.connectcode", "key"),
             ("contextopt.auditevent", "history"),
         ),
     ),

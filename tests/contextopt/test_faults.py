@@ -106,7 +106,7 @@ WRONG: list[tuple[type[BaseModel], object, dict[str, str]]] = [
     (AssemblyIn, ASKED | {"recency_weight": 0.1234}, {"recency_weight": "must have at most 3 decimals"}),
     (AssemblyIn, ASKED | {"stage": True}, {"stage": "must be 2, 3, 4 or 5"}),
     (AssemblyIn, ASKED | {"as_of": "soon"}, {"as_of": MOMENT}),
-    (AssemblyIn, ASKED | {"query": "x" * 10_001}, {"query": LONG.replace("100,", "10,")}),
+    (AssemblyIn, ASKED | {"query": "x" * 100_001}, {"query": LONG}),
     (RecordIn, {"title": "x", "position": True}, {"position": NUMBER}),
     (RecordIn, {"title": "x", "view_count": True}, {"view_count": NUMBER}),
     (RecordIn, {"title": "x", "date": "2026-13-01"}, {"date": "is not a date, such as 2026-01-31"}),

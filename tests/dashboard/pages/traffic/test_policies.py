@@ -65,7 +65,7 @@ def test_an_editor_changes_the_time_limit_alone(owner_client, client, team, spac
     assert (policy.time_limit_ms, policy.keep, policy.mode) == (900, "question", "insert")
     changes = AuditEvent.objects.filter(action="gateway.changed").order_by("pk")
     refused = client.post(f"{URL}undo/{changes.first().pk}")
-    assert (refused.status_code, GatewayPolicy.objects.get(space=space).time_limit_ms) == (302, 900)
+    assert (refused.status_code, GatewayPolicy.objects.get(space=space).time_limit_ms) == (403, 900)
     client.post(f"{URL}undo/{changes.last().pk}")
     assert GatewayPolicy.objects.get(space=space).time_limit_ms == 400
 

@@ -81,7 +81,13 @@ def test_the_figures_are_the_prompts(owner_client, team, space):
     assert "25 <small>%" in tile(html, "cached")
     assert "reported for 1 of 3" in tile(html, "cached")
     assert "33 % of prompts" in tile(html, "without")
-    for name in ("chatbot", "Support notes", "gpt-4o-mini", "other", "The context took longer than the space"):
+    for name in (
+        "chatbot",
+        "Support notes",
+        "gpt-4o-mini",
+        "other",
+        "The context took longer than the space",
+    ):
         assert name in html
     figures = figures_of(html)
     assert set(figures) == set(TRAFFIC_CHARTS)
