@@ -20,6 +20,9 @@ class ListField(forms.CharField):
     mark = ", "
 
     def to_python(self, value: Any) -> Any:
+        if isinstance(value, list):
+            # A disabled field gives its initial value.
+            return value
         text = super().to_python(value) or ""
         return list(dict.fromkeys(part.strip() for part in text.split(self.mark.strip(" ")) if part.strip()))
 

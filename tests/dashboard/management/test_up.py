@@ -43,7 +43,7 @@ from dashboard.management.commands.up import (
 )
 from tests.processes import free_port
 
-COPIED = ("config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
+COPIED = ("clients", "config", "contextopt", "dashboard", "memory", "static", "templates", "manage.py")
 START_SECONDS = 180.0
 # The product under test must not see the test run's settings.
 ENVIRONMENT = {
