@@ -52,7 +52,7 @@ class CodeIn(Input):
 
 
 class RedemptionIn(Input):
-    """What a tool sends for its key: the code, its name, and that of its machine."""
+    """A tool's request for its key: the code, its name, and that of its machine."""
 
     code: Annotated[Text, Field(min_length=1, max_length=40)]
     tool: Literal["aider", "claude", "codex", "cursor", "opencode"]

@@ -60,7 +60,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is looked up for a text: its passages, the best first, and where they are in it.
+    """The passages of a text that are looked up, the best first, and their places in it.
 
     There are no `spans` if the only passage is the whole text. `degraded` means that the vectors could not be
     computed this time.

@@ -28,7 +28,7 @@ PROMPT = "Reply with OK."
 
 @dataclass(frozen=True, slots=True)
 class GatewayPlace:
-    """What a tool is told: the gateway's address, the protocols it serves, the headers, the key's file."""
+    """The settings of a tool: the gateway's address, the protocols it serves, the headers, the key's file."""
 
     gateway: str
     protocols: tuple[Protocol, ...]

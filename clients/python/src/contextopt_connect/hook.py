@@ -53,7 +53,7 @@ ASK = "After a decision that later work should know, end your answer with a line
 TOKENS_MIN = 100
 # Claude Code says which server it wants headers for.
 ASKED_URL = "CLAUDE_CODE_MCP_SERVER_URL"
-# What a hook survives: the product is away, or something is not what was expected.
+# A hook survives these: the product is away, or something is not what was expected.
 FAULTS = (NoAnswer, OSError, ValueError, LookupError, TypeError)
 # Files that hold a connection itself.
 OWN_FILES = (".mcp.json", ".claude/", ".codex/", ".cursor/")
@@ -85,7 +85,7 @@ def read_connection(file: str) -> Any:
 
 
 class Reply:
-    """What a hook gives to its tool: a text for the model, a notice for the person, and what to note about
+    """A hook's answer to its tool: a text for the model, a notice for the person, and what to note about
     the text once it was written.
     """
 

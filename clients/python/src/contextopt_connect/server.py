@@ -29,7 +29,7 @@ class Gateway(TypedDict):
 
 
 class Grant(TypedDict):
-    """What a connect code gives: a key, and where it may be used."""
+    """The result of a connect code: a key, and where it may be used."""
 
     key: str
     key_id: int
