@@ -15,12 +15,17 @@ from pathlib import Path
 # The pause between two chunks of a stream.
 CHUNK_SECONDS = 0.1
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+SYLLABLES = ("ba", "lin", "de", "mor", "fi", "tas", "go", "ven", "hu", "dar", "ka", "kel", "le", "nur", "mi")
+TURN_WORDS = 700
 NOISE = ("ø", "\u2028", "😀", '"', "\\", "1.0e3", "\ud83d", "\t", "工", "é" * 30)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPlan:
-    """The requests to send. `mode` is varied (bytes are compared) or streams (opened at a steady pace)."""
+    """The requests to send. `mode` is varied (bytes are compared) or streams (opened at a steady pace).
+
+    A stream's conversation has earlier turns of `earlier_characters` in all, and a short one if it is 0.
+    """
 
     mode: str
     port: int
@@ -30,6 +35,7 @@ class PromptPlan:
     requests: int
     per_second: float = 0.0
     stream_seconds: float = 0.0
+    earlier_characters: int = 0
     at_once: int = 8
 
 
@@ -86,7 +92,7 @@ class Run:
         sending = []
         for number in range(self.plan.requests):
             await asyncio.sleep(started + number / self.plan.per_second - time.perf_counter())
-            exchange = streamed(number, self.plan.questions, self.plan.stream_seconds)
+            exchange = streamed(number, self.plan)
             sending.append(asyncio.create_task(self._send(number, exchange)))
         await asyncio.gather(*sending)
 
@@ -189,17 +195,29 @@ def varied(number: int, questions: Sequence[str]) -> Exchange:
     return Exchange(path, body, pieces, 0.0, is_stream)
 
 
-def streamed(number: int, questions: Sequence[str], seconds: float) -> Exchange:
-    """Return the question of a separate conversation, whose answer streams for this many seconds."""
-    question = f"{questions[number % len(questions)]} ({number})"
-    body = json.dumps({**_request(PATHS[0], question), "stream": True}).encode()
+def streamed(number: int, plan: PromptPlan) -> Exchange:
+    """Return the question of a separate conversation, whose answer streams for the plan's seconds."""
+    question = f"{plan.questions[number % len(plan.questions)]} ({number})"
+    request = _request(PATHS[0], question, _long_talk(number, plan.earlier_characters))
     event = {"choices": [{"index": 0, "delta": {"content": "word "}}]}
-    pieces = [b"data: %s\n\n" % json.dumps(event).encode()] * round(seconds / CHUNK_SECONDS)
+    pieces = [b"data: %s\n\n" % json.dumps(event).encode()] * round(plan.stream_seconds / CHUNK_SECONDS)
+    body = json.dumps({**request, "stream": True}).encode()
     return Exchange(PATHS[0], body, [*pieces, b"data: [DONE]\n\n"], CHUNK_SECONDS, is_stream=True)
 
 
-def _request(path: str, question: str) -> dict[str, object]:
+def _long_talk(number: int, characters: int) -> list[dict[str, str]]:
+    """Return turns of this many characters in all, each of other words."""
+    rng = random.Random(number)
+    turns: list[dict[str, str]] = []
+    while sum(len(turn["content"]) for turn in turns) < characters:
+        said = " ".join(f"{rng.choice(SYLLABLES)}{rng.choice(SYLLABLES)}" for _ in range(TURN_WORDS))
+        turns.append({"role": ("user", "assistant")[len(turns) % 2], "content": said})
+    return turns
+
+
+def _request(path: str, question: str, earlier: Sequence[object] = ()) -> dict[str, object]:
     said = [
+        *earlier,
         {"role": "user", "content": "We looked at the queue yesterday. " * 20},
         {"role": "assistant", "content": "The workers hold the old lock. " * 20},
         {"role": "user", "content": question},

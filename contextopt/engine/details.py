@@ -23,7 +23,8 @@ MAX_TEXT_CHARS = 200_000
 """Text beyond this is ignored."""
 GAP = f" {ELLIPSIS} "
 
-_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
+# It begins with one set of characters, which lets the search skip all others.
+_END = re.compile(r"[.!?\n。！？](?:(?<=[.!?])\s+|(?<=[\n。！？]))")
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,23 @@ class RatedText:
 
     @cached_property
     def _worth(self) -> list[float]:
-        wanted = set(self.query)
-        held = [wanted & distinct_terms(passage) for passage in self._passages]
+        held = [self._held(passage) for passage in self._passages]
         containing = Counter(term for found in held for term in found)
         rarity = {term: math.log(1 + len(held) / count) for term, count in containing.items()}
         return [sum(rarity[term] for term in sorted(found)) for found in held]
 
+    def _held(self, passage: str) -> set[str]:
+        """Return the terms of the query that a passage has."""
+        folded = passage.casefold()
+        # A term is the beginning of its word, apart from a last "y": most passages are not read any further.
+        if not any(term.removesuffix("y") in folded for term in self.query):
+            return set()
+        return distinct_terms(passage).intersection(self.query)
+
 
 def split_passages(text: str) -> Iterator[str]:
     """Yield the sentences and lines of a text, flattened. Overlong ones are cut at blanks."""
-    for raw in _END.split(text):
+    for raw in _split_at_ends(text):
         passage = flatten(raw)
         while len(passage) > MAX_PASSAGE_CHARS:
             end = passage.rfind(" ", MAX_PASSAGE_CHARS // 2, MAX_PASSAGE_CHARS)
@@ -80,6 +88,14 @@ def split_passages(text: str) -> Iterator[str]:
             passage = passage[end:].lstrip()
         if passage:
             yield passage
+
+
+def _split_at_ends(text: str) -> Iterator[str]:
+    begin = 0
+    for end in _END.finditer(text):
+        yield text[begin : end.start() + 1]
+        begin = end.end()
+    yield text[begin:]
 
 
 def _choose(passages: Sequence[str], worth: Sequence[float], max_chars: int) -> set[int]:

@@ -11,18 +11,20 @@ Source: Broder 1997, On the resemblance and containment of documents (shingles, 
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple, Self
 
 from contextopt.engine.text.cleaning import flatten
 
 RESEMBLANCE = 0.9
 SHINGLE_WORDS = 3
 MIN_WORDS = 8
-MAX_CHARS = 20_000
-"""Longer texts are compared by this many characters and their length."""
+MAX_CHARS = 10_000
+"""Longer texts are compared by this many characters, and repeat each other only if they are equally long."""
 
 COMMIT = "commit"
 """Type of the records whose titles are compared without their numbers."""
@@ -76,44 +78,60 @@ class SeenTexts:
     """The texts included so far. A further text is admitted unless it repeats one of them."""
 
     def __init__(self) -> None:
-        self._exact: dict[tuple[str, ...], int] = {}
-        self._words: dict[int, tuple[str, ...]] = {}
-        self._shingles: dict[int, Shingles] = {}
+        # By length, because longer texts repeat each other only if theirs is the same.
+        self._seen: defaultdict[int, dict[int, _Said]] = defaultdict(dict)
 
     def admit(self, text_id: int, text: str, *, always: bool = False) -> int | None:
         """Admit the text and return None, or return the id of the first admitted text that it nearly repeats.
 
         With `always` it is admitted even if it repeats one.
         """
-        words = _words(text)
-        shingles = _shingles(words)
-        original = None if always else self._original_of(words, shingles)
+        said = _Said(text)
+        others = self._seen[max(len(text), MAX_CHARS)]
+        original = None if always else said.original(others)
         if original is None:
-            self._exact.setdefault(words, text_id)
-            self._words[text_id] = words
-            self._shingles[text_id] = shingles
+            others[text_id] = said
         return original
 
-    def _original_of(self, words: tuple[str, ...], shingles: Shingles) -> int | None:
-        if (same := self._exact.get(words)) is not None:
-            return same
-        alike = [one for one, others in self._shingles.items() if _resemble(shingles, others)]
-        facts = _facts(words) if alike else None
-        return next((one for one in alike if _facts(self._words[one]) == facts), None)
 
+class _Said:
+    """A text's words, shingles and facts, each read when it is needed."""
 
-def _words(text: str) -> tuple[str, ...]:
-    words = _WORD.findall(flatten(text[:MAX_CHARS]).casefold())
-    if len(text) > MAX_CHARS:
-        words.append(f"and {len(text)} characters")
-    # A text without words is compared as it is.
-    return tuple(words) or (flatten(text[:MAX_CHARS]),)
+    def __init__(self, text: str) -> None:
+        self._text = text
 
+    def original(self, others: Mapping[int, Self]) -> int | None:
+        """Return the id of the first text that this one repeats word by word, or else nearly."""
+        for one, other in others.items():
+            if self.words == other.words:
+                return one
+        return next((one for one, other in others.items() if self._nearly_repeats(other)), None)
 
-def _shingles(words: tuple[str, ...]) -> Shingles:
-    if len(words) < MIN_WORDS:
-        return frozenset()
-    return frozenset(zip(*(words[at:] for at in range(SHINGLE_WORDS)), strict=False))
+    def _nearly_repeats(self, other: Self) -> bool:
+        return _resemble(self.shingles, other.shingles) and self.facts == other.facts
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        text = flatten(self._text[:MAX_CHARS])
+        # A text without words is compared as it is.
+        return tuple(_WORD.findall(text.casefold())) or (text,)
+
+    @cached_property
+    def shingles(self) -> Shingles:
+        words = self.words
+        if len(words) < MIN_WORDS:
+            return frozenset()
+        return frozenset(zip(*(words[at:] for at in range(SHINGLE_WORDS)), strict=False))
+
+    @cached_property
+    def facts(self) -> Counter[str]:
+        """The words that a paraphrase may not change, with their numbers."""
+        # A word that is all letters has no digit.
+        return Counter(
+            word
+            for word in self.words
+            if word in _NEGATIONS or word.endswith(("n't", "n’t")) or not word.isalpha()
+        )
 
 
 def _resemble(one: Shingles, other: Shingles) -> bool:
@@ -121,13 +139,9 @@ def _resemble(one: Shingles, other: Shingles) -> bool:
     # Sets of very different sizes cannot be similar enough, and most pairs are like that.
     if not one or min(len(one), len(other)) < RESEMBLANCE * max(len(one), len(other)):
         return False
+    # At most a tenth of the first is not shared, so of any fifth of it at most a half.
+    fifth = frozenset(islice(one, len(one) // 5))
+    if len(fifth - other) > (1 - RESEMBLANCE) * len(one) + 1:
+        return False
     shared = len(one & other)
     return shared >= RESEMBLANCE * (len(one) + len(other) - shared)
-
-
-def _facts(words: tuple[str, ...]) -> Counter[str]:
-    """Count the words that a paraphrase may not change."""
-    # A word that is all letters has no digit.
-    return Counter(
-        word for word in words if word in _NEGATIONS or word.endswith(("n't", "n’t")) or not word.isalpha()
-    )

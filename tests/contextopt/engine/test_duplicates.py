@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from contextopt.engine.assembly import assemble
 from contextopt.engine.details import Query, RecordDetail
-from contextopt.engine.duplicates import Commit, SeenTexts, newer_commits, numbers_in
+from contextopt.engine.duplicates import MAX_CHARS, Commit, SeenTexts, newer_commits, numbers_in
 from contextopt.engine.ranking import Relevance
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.values import SpaceContext
@@ -72,6 +73,26 @@ def test_a_text_repeats_itself_and_order_does_not_matter(first: str, second: str
     assert back.admit(1, second) is None
     assert there.admit(3, first) == 1
     assert (there.admit(2, second) is None) == (back.admit(2, first) is None)
+
+
+def test_beyond_the_maximum_only_equally_long_texts_repeat_each_other() -> None:
+    seen = SeenTexts()
+    text = " ".join(f"word{chr(97 + number % 26)}{'x' * (number % 40)}" for number in range(MAX_CHARS // 10))
+    assert len(text) > MAX_CHARS
+    assert seen.admit(1, text) is None
+    assert seen.admit(2, f"{text} more") is None
+    assert seen.admit(3, text.upper()) == 1
+
+
+@given(st.sets(st.integers(0, 400), max_size=30), st.integers(100, 400))
+def test_resembles_as_jaccard_defines_it(changed: set[int], length: int) -> None:
+    words = ["a" * (1 + number // 20) + "b" * (1 + number % 20) for number in range(length)]
+    others = [word + "c" if number in changed else word for number, word in enumerate(words)]
+    first, second = (set(zip(text, text[1:], text[2:], strict=False)) for text in (words, others))
+    seen = SeenTexts()
+    seen.admit(1, " ".join(words))
+    is_alike = 10 * len(first & second) >= 9 * len(first | second)
+    assert (seen.admit(2, " ".join(others)) == 1) == is_alike
 
 
 def commits(*titles: str, source: str = "git") -> list[Commit]:

@@ -1,5 +1,6 @@
 """The best passages of a long text."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,13 @@ def test_text_beyond_the_limit_is_not_read() -> None:
     found = RatedText("word " * (MAX_TEXT_CHARS // 4) + NEEDLE, query("certificate")).excerpt(200)
     assert NEEDLE not in found
     assert found.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("word", "asked"), [("flies", "fly"), ("getHTTPResponse", "http responses"), ("STRASSE", "Straße")]
+)
+def test_a_word_is_found_in_every_form(word: str, asked: str) -> None:
+    assert f"The {word} here." in RatedText(f"{NOTES} The {word} here. {NOTES}", query(asked)).excerpt(200)
 
 
 @given(st.lists(texts, max_size=20).map(" ".join), texts, st.integers(0, 200))
