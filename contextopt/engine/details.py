@@ -69,10 +69,11 @@ class RatedText:
 
     def _held(self, passage: str) -> set[str]:
         """Return the terms of the query that a passage has."""
-        folded = passage.casefold()
-        # A term is the beginning of its word, apart from a last "y": most passages are not read any further.
-        if not any(term.removesuffix("y") in folded for term in self.query):
-            return set()
+        # A plain term begins its word, apart from a last "y": most passages need not be read further.
+        if passage.isascii():
+            lower = passage.lower()
+            if not any(term.removesuffix("y") in lower for term in self.query):
+                return set()
         return distinct_terms(passage).intersection(self.query)
 
 

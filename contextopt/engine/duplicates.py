@@ -18,7 +18,8 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple, Self
 
-from contextopt.engine.text.cleaning import flatten
+from contextopt.engine.text.cleaning import flatten, normal_form
+from contextopt.engine.text.lexical import UNSPACED
 
 RESEMBLANCE = 0.9
 SHINGLE_WORDS = 3
@@ -31,6 +32,8 @@ COMMIT = "commit"
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"\w+(?:[.'’/_:-]\w+)*")
+# In a script without blanks each character counts as a word.
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _NEGATIONS = frozenset(
     {
         *("no", "not", "never", "none", "nor", "neither", "without", "cannot"),
@@ -112,9 +115,9 @@ class _Said:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        text = flatten(self._text[:MAX_CHARS])
+        text = flatten(normal_form(self._text[:MAX_CHARS]))
         # A text without words is compared as it is.
-        return tuple(_WORD.findall(text.casefold())) or (text,)
+        return tuple(_WORD.findall(_UNSPACED.sub(r" \g<0> ", text.casefold()))) or (text,)
 
     @cached_property
     def shingles(self) -> Shingles:

@@ -14,11 +14,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, Literal
 
-from contextopt.engine.text.lexical import Bm25
+from contextopt.engine.text.cleaning import normal_form
+from contextopt.engine.text.lexical import UNSPACED, Bm25
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.sql import fetch_all, fetch_column
 
-READ_MAX = 10_000
+PASSAGE_MAX = 10_000
 """Only this many characters of a passage are read."""
 TERMS_MAX = 24
 """Only this many of a question's rarest words that the corpus has are scored, per language."""
@@ -46,6 +47,7 @@ COUNTED_MAX = 64
 # A lower b finds a little more in dialogues (benchmarks, section `recall`) and less in bodies of commits.
 BM25 = Bm25(k1=0.9, b=0.75)
 
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _AGENT = re.compile(r"\b([^\W\d_]{3,40})er(?:ne|en|e|s)?\b")
 
 type Lexemes = Mapping[str, tuple[str, ...]]
@@ -74,7 +76,8 @@ class Term:
 
     @property
     def tsquery(self) -> str:
-        return quoted(self.lexeme)
+        """The lexeme; a single character of a script without blanks also as the beginning of a pair."""
+        return quoted(self.lexeme) + (":*" if _UNSPACED.fullmatch(self.lexeme) else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ def week_words(corpus_id: int, start: datetime, end: datetime) -> list[str]:
 
 def read_lexemes(text: str) -> Lexemes:
     """Return the words of a question under each language's stemmer, without stop words."""
-    cleaned = text[:READ_MAX].replace("\x00", " ").encode(errors="ignore").decode()
+    cleaned = normal_form(text[:PASSAGE_MAX].replace("\x00", " ").encode(errors="ignore").decode())
     if not cleaned.strip():
         return {}
     rows = fetch_all(
@@ -169,12 +172,18 @@ def read_lexemes(text: str) -> Lexemes:
         """,
         [cleaned],
     )
-    found = {language: tuple(lexemes) for language, lexemes in rows}
+    found = {language: tuple(_without_ends(lexemes)) for language, lexemes in rows}
     # The Norwegian stemmer makes bruk of bruker, bruker of brukeren and brukere, and brukern of brukerne. All
     # of them are looked for.
     bases = _AGENT.findall(cleaned.lower())
     agents = [form for base in bases for form in (base, f"{base}er", f"{base}ern")]
     return {**found, "no": tuple(dict.fromkeys([*found["no"], *agents]))}
+
+
+def _without_ends(lexemes: Sequence[str]) -> Iterator[str]:
+    """Yield the lexemes without the last characters of runs whose pairs are looked up."""
+    ends = {lexeme[1] for lexeme in lexemes if len(lexeme) == 2 and _UNSPACED.match(lexeme)}
+    return (lexeme for lexeme in lexemes if lexeme not in ends)
 
 
 def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Terms:

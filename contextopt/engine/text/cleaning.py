@@ -11,9 +11,13 @@ reorder the line that a reviewer reads; the marks LRM, RLM and ALM stay, since A
 - replaces lone surrogates by U+FFFD, since UTF-8 cannot encode them.
 """
 
+import unicodedata
+
 import regex
 
 ELLIPSIS = "…"
+# Soft hyphen, zero-width blank, non-joiner and joiner, word joiner, byte order mark.
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
 
 _UNWANTED = regex.compile(
     "(\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f)"
@@ -31,6 +35,11 @@ _LAST_LOOK = 64
 
 # No character below this forms a grapheme with its neighbour, so there is a boundary between any two of them.
 _FIRST_JOINING = "\u0300"
+
+
+def normal_form(text: str) -> str:
+    """Return the form in which texts are compared: NFKC, without characters that nobody sees."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text).translate(_UNSEEN)
 
 
 def flatten(text: str) -> str:

@@ -3,7 +3,7 @@
 An identifier counts as its parts: `getHTTPResponse`, `get_http_response` and "http response" match. Whole
 identifiers can be counted too: the first two are the same one, the third is none. English plural and verb
 endings are removed, so "signals" finds `signal`. Scripts without blanks between words (Chinese, Japanese,
-Korean) are split into pairs of neighbouring characters.
+Korean, Thai) are split into pairs of neighbouring characters. A word with accents counts without them too.
 
 Source: Robertson and Zaragoza 2009, The Probabilistic Relevance Framework: BM25 and Beyond, equation 3.15,
 with the idf of Lucene, which is never negative.
@@ -11,6 +11,7 @@ with the idf of Lucene, which is never negative.
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from contextopt.engine.text.cleaning import normal_form
 from contextopt.engine.validation import InvalidValue
 
 MAX_WORD_CHARS = 80
@@ -29,18 +31,40 @@ BODY_TERMS = 25
 not about its subject.
 """
 
-_WORD = re.compile(r"\w+")
+# Marks of the letter before them: accents, and vowels of Hebrew, Arabic, Indic scripts, Thai and Khmer.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f"
+    "\u0981-\u0983\u09bc-\u09cd\u0a01-\u0a4d\u0b82-\u0bcd\u0c00-\u0c4d\u0d00-\u0d4d\u0e31-\u0e4e\u0eb1-\u0ecd\u102b-\u103e"
+    "\u17b4-\u17d3"
+)
+_WORD = re.compile(rf"[\w{_MARKS}]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_OTHER_PART = re.compile(r"[^\W_]+")
+_OTHER_PART = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
 # A short line above a blank one. Headings of a template, items, addresses, "Steps:" and "Hi," are no titles.
 _TITLE = re.compile(r"(?!##|[-*>] |```|[^\n]*://)[^\n]{0,119}[^\s:,;][ \t\r]*\n[ \t\r]*\n")
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+    "\U00020000-\U0003ffff"
+)
+"""Characters of scripts without blanks between words, as the inside of a set in a regular expression."""
+_UNSPACED = re.compile(f"[{UNSPACED}]+")
+# The marks are those of Latin, Greek, Cyrillic, Hebrew and Arabic. The letters have no decomposition.
+_ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1-\u05c7\u064b-\u065f\u0670]+")
+_BARE = str.maketrans(
+    dict(zip("øØłŁđĐıħĦ", "oOlLdDihH", strict=True)) | {"æ": "ae", "Æ": "AE", "œ": "oe", "ß": "ss"}
+)
 _MIN_STEM = 3
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text as written, identifiers whole."""
-    return _WORD.findall(text)
+    return _WORD.findall(normal_form(text))
+
+
+def without_accents(text: str) -> str:
+    """Return the text with plain letters: "Ålesund" as "Alesund", "größer" as "grosser"."""
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", bare).translate(_BARE)
 
 
 def terms(text: str) -> Counter[str]:
@@ -109,7 +133,8 @@ def split_identifier(word: str) -> tuple[str, ...]:
     for part in _OTHER_PART.findall(word):
         unspaced = _UNSPACED.findall(part)
         parts += [pair for run in unspaced for pair in _pairs(run)]
-        parts += [stem(rest.casefold()) for rest in _UNSPACED.split(part) if rest]
+        for rest in _UNSPACED.split(part):
+            parts += dict.fromkeys(stem(form.casefold()) for form in (rest, without_accents(rest)) if form)
     return tuple(parts)
 
 
