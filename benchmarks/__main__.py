@@ -15,7 +15,7 @@ from benchmarks.material import Material
 from config.embedded.place import SetupError
 
 NAMES = (
-    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "pastes", "usage", "finding",
+    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "languages", "pastes", "usage", "finding",
     "cost", "strategies", "index", "files", "deltas", "logs", "briefs", "kills", "replay", "gateway",
     "hostile",
 )  # fmt: skip

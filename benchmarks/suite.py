@@ -20,6 +20,7 @@ from benchmarks.figures import Section
 from benchmarks.material import Material
 from benchmarks.report import Machine, render_terminal
 from benchmarks.retrieval.finding import measure_finding
+from benchmarks.retrieval.languages import measure_languages
 from benchmarks.retrieval.pastes import measure_pastes
 from benchmarks.retrieval.placement import measure_placement
 from benchmarks.retrieval.recall import measure_recall
@@ -201,6 +202,9 @@ class Suite:
             return _not_given("cost", "--dialogues")
         return measure_placement(self.team, self.material.dialogues)
 
+    def languages(self) -> Section:
+        return measure_languages(self.team)
+
     def strategies(self) -> Section:
         return measure_strategies()
 
@@ -260,6 +264,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "search": Suite.search,
     "replay": Suite.replay,
     "recall": Suite.recall,
+    "languages": Suite.languages,
     "pastes": Suite.pastes,
     "usage": Suite.usage,
     "finding": Suite.finding,

