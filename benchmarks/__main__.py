@@ -15,9 +15,9 @@ from benchmarks.material import Material
 from config.embedded.place import SetupError
 
 NAMES = (
-    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "languages", "pastes", "usage", "finding",
-    "cost", "strategies", "index", "files", "deltas", "logs", "briefs", "kills", "replay", "gateway",
-    "hostile",
+    "assembly", "web", "import", "budget", "dashboard", "search", "recall", "languages", "pastes", "usage",
+    "finding", "cost", "strategies", "index", "files", "deltas", "logs", "briefs", "kills", "replay",
+    "gateway", "hostile",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1

@@ -26,9 +26,8 @@ BAR_FIRST = 0.95
 BAR_WARNED = 0.05
 BAR_FOREIGN = 0.9
 _CONDITIONS = (
-    "Each of 30 sentences is asked for in each of three other languages, through the whole of stage 5. Foreign "
-    "questions ask for a sentence that the space does not have: a half of the sentences is in one space, the "
-    "other half in a second."
+    "Each of 30 sentences is asked for in each of three other languages, through the whole of stage 5. "
+    "Foreign questions ask a space with one half of the sentences for one of the other half."
 )
 
 
