@@ -36,6 +36,33 @@ _TRIGGERS = (
     "actual", "✕", "✖", "✗", "✘", "❌", "●", "***", "-->", "no tests", "problem", "unrecognized", "not ok",
     "×", "went wrong", "issue", "[e]",
 )  # fmt: skip
+# The word for an error in other languages, with which programs begin a line.
+_LATIN_WORDS = (
+    "fehler", "panik", "feil", "fejl", "fel", "erreur", "panique", "errore", "erro", "fallo", "fout", "virhe",
+    "chyba", "hata", "hiba", "eroare",
+)  # fmt: skip
+_OTHER_WORDS = (
+    "błąd", "lỗi", "pánico", "ошибка", "паника", "помилка", "грешка", "σφάλμα", "エラー", "致命的", "错误",
+    "錯誤", "오류", "خطأ", "שגיאה",
+)  # fmt: skip
+_WORDS = "|".join([*_LATIN_WORDS, *_OTHER_WORDS])
+_LEVELS = "|".join([*map(str.upper, _LATIN_WORDS), *map(str.upper, _OTHER_WORDS)])
+_CAPITALS = "|".join(map(str.capitalize, _LATIN_WORDS))
+# As a level of severity, near the start of a line; as the first word; or before a colon.
+_ABROAD = re.compile(
+    rf"""^.{{0,60}}?(?<![^\s\]>|:(│\[])(?:{_LEVELS})(?=[\s:;,!\])]|$)
+      | ^\W*(?:{_CAPITALS})(?=[\s:;,!]|$)
+      | (?:^|[\s\]>|:(│])(?i:{_WORDS})(?:\s?\[?[\w-]*\d\w*\]?)?\s*[::](?=\s|$)
+    """,
+    re.VERBOSE,
+)
+_ANY_WORD_ABROAD = re.compile(_WORDS, re.IGNORECASE)
+# A number of errors. None is a success.
+_COUNT_ABROAD = re.compile(
+    r"(?:^|[\s(])([\d.,]+)\s(?:fehler|feil|fejl|fel|erreurs?|errores|errori|erros|fouten|ошиб\w{0,3})\b"
+    r"|エラー\s?[::]?\s?(\d+)\s?(?:個|件)?",
+    re.IGNORECASE,
+)
 _SHAPES = re.compile(
     r"""^(?:
         E[ ]{2,}\S                              # pytest's explanation
@@ -171,7 +198,7 @@ def find_candidates(text: str) -> list[int]:
     if len(low) != len(text):
         low = text
     offsets = {match.start() for match in _SHAPES.finditer(text)}
-    for trigger in _TRIGGERS:
+    for trigger in (*_TRIGGERS, *_LATIN_WORDS, *(() if low.isascii() else _OTHER_WORDS)):
         at = low.find(trigger)
         while at >= 0:
             offsets.add(at)
@@ -191,12 +218,15 @@ def classify(line: str) -> Marker:
         return Marker.NONE
     if _SUMMARY.search(line):
         return Marker.SUMMARY
+    is_abroad = _ANY_WORD_ABROAD.search(line) is not None
+    if is_abroad and (counted := _COUNT_ABROAD.search(line)):
+        return Marker.SUMMARY if (counted[1] or counted[2]).strip("0.,") else Marker.NONE
     is_warning = _WARNING.search(line) is not None
     if _EXIT.search(line):
         return Marker.MENTION if is_warning else Marker.EXIT
     if _CODE.search(line):
         return Marker.MENTION
-    if _ERROR.search(line) or _ANY_CASE_ERROR.search(line):
+    if _ERROR.search(line) or _ANY_CASE_ERROR.search(line) or (is_abroad and _ABROAD.search(line)):
         is_mild = _GOES_ON.search(line) or (is_warning and not line.startswith("E  "))
         return Marker.DETAIL if is_mild else Marker.ERROR
     if _TROUBLE.search(line):

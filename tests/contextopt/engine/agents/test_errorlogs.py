@@ -93,6 +93,51 @@ def test_lines_that_only_sound_like_errors_are_none(line: str) -> None:
     assert classify(line) is Marker.NONE
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "psql:schema/0007.sql:3: FEHLER:  Relation »lager« existiert nicht",
+        "2026-03-02 08:00:01 FEIL  Kaia svarte ikke",
+        "02.03.2026 08:00:01 [main] FEIL Kaia svarte ikke",
+        "lager | FEHLER Verbindung getrennt",
+        "ERREUR:  la relation « quai » n'existe pas",
+        "psql: ERREUR : la connexion a échoué",
+        "ОШИБКА:  отношение не существует",
+        "ошибка: файл не найден",
+        "エラー: ファイルが見つかりません",
+        "[エラー] 接続できません",
+        "错误:找不到文件",
+        "오류: 파일을 찾을 수 없습니다",
+        "BŁĄD: brak pliku",
+        "2026-03-02 08:00:01,120 ERRO conexão recusada",
+        "kai.c:12:4: fel: okänd typ",
+        "Feil ved sending av kvittering",
+    ],
+)
+def test_the_word_for_an_error_in_other_languages_marks_its_line(line: str) -> None:
+    assert classify(line) is Marker.ERROR
+    shown = line.split("2026-03-02 08:00:01 ")[-1].split(",120 ")[-1]
+    assert shown in latest_error("\n".join(["Behandler ordre"] * 900 + [line] + ["INSERT 0 1"] * 400))
+
+
+@pytest.mark.parametrize(
+    ("line", "marker"),
+    [
+        ("3 Fehler, 1 Warnung", Marker.SUMMARY),
+        ("Tests: 12 (4 erreurs)", Marker.SUMMARY),
+        ("エラー2個", Marker.SUMMARY),
+        ("0 Fehler, 0 Warnungen", Marker.NONE),
+        ("エラー0個", Marker.NONE),
+        ("Keine Fehler gefunden", Marker.MENTION),
+        ("Feilsøking pågår", Marker.MENTION),
+        ("make[2]: *** [kai.o] Fehler 1", Marker.EXIT),
+        ("INFO  ingen feil: 0", Marker.NONE),
+    ],
+)
+def test_a_number_of_errors_in_other_languages_is_a_summary(line: str, marker: Marker) -> None:
+    assert classify(line) is marker
+
+
 def test_the_lines_around_it_the_summary_and_the_exit_come_with_it() -> None:
     text = latest_error(
         bury(
