@@ -15,6 +15,7 @@ from contextopt.engine.agents.linediff import Patch, Work, diff_lines, shorten_l
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.quoting import marked_block, marked_file
 from contextopt.engine.validation import MAX_INT, check_int
+from contextopt.engine.wording import plural
 
 type Content = str | bytes
 type Kind = Literal["changed", "new", "deleted", "renamed", "binary", "reverted"]
@@ -25,6 +26,7 @@ NEW_FILE = "[NEW FILE]"
 FULL_FILE = "[FULL FILE]"
 DELETED = "[DELETED]"
 BINARY_FILE = "[BINARY FILE]"
+LINE_ENDINGS = "[LINE ENDINGS]"
 REVERTED = "[REVERTED] to the version before the part that was sent"
 
 MIN_RENAME_LIKENESS = 0.5
@@ -171,13 +173,43 @@ def _renamed_heading(source: str) -> str:
 def _change(
     old: str, current: str, count_text: CountText, limits: DeltaLimits, work: Work
 ) -> tuple[str, bool]:
-    """Return the diff, or the whole file if that is not larger, and whether it was cut."""
+    """Return the diff, or the whole file if that is not larger, and whether it was cut.
+
+    A change of line endings alone is one line, unless changes must be whole so that they can be applied.
+    """
+    if limits != UNCUT and (note := _line_endings_note(old, current)):
+        return note, False
     patch, is_truncated = _cut_patch(diff_lines(old, current, work), limits)
     if limits.diff_characters is None or len(current) <= limits.diff_characters:
         full = f"{FULL_FILE}\n{current}"
         if count_text(full) < count_text(patch):
             return full, False
     return patch, is_truncated
+
+
+_ENDINGS = {"\r\n": "CRLF", "\n": "LF", "\r": "CR"}
+
+
+def _line_endings_note(old: str, current: str) -> str:
+    """Return the line that stands for a change of line endings alone, "" if anything else has changed."""
+    if "\r" not in old and "\r" not in current:
+        return ""
+    if _with_feeds(old) != _with_feeds(current):
+        return ""
+    lines = plural(_with_feeds(current).count("\n"), "line")
+    became = f"{_endings_of(old)} became {_endings_of(current)}"
+    return f"{LINE_ENDINGS} {became} in {lines}, with the same text"
+
+
+def _with_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _endings_of(text: str) -> str:
+    """Return the names of the line endings in a text, such as `CRLF`, or `CRLF and LF`."""
+    pairs = text.count("\r\n")
+    counts = {"\r\n": pairs, "\n": text.count("\n") - pairs, "\r": text.count("\r") - pairs}
+    return " and ".join(name for ending, name in _ENDINGS.items() if counts[ending])
 
 
 def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
@@ -217,7 +249,7 @@ def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
 
 def _render_body(body: str, is_truncated: bool) -> str:
     """Return a change as whole lines, with marks before the lines of the file."""
-    if body.startswith((DELETED, BINARY_FILE, REVERTED)):
+    if body.startswith((DELETED, BINARY_FILE, REVERTED, LINE_ENDINGS)):
         return f"{body}\n"
     heading, _, content = body.partition("\n")
     is_whole = heading in (NEW_FILE, FULL_FILE)

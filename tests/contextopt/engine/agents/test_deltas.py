@@ -12,6 +12,7 @@ from benchmarks.agents.patches import apply_change, apply_diff
 from contextopt.engine.agents.deltas import (
     DEFAULT_LIMITS,
     DELETED,
+    LINE_ENDINGS,
     NEW_FILE,
     REVERTED,
     UNCUT,
@@ -366,3 +367,37 @@ class TestLongLines:
         line = "x" * 1_000_000
         with within(1):
             self.tell(f"{line}a{line}", f"{line}b{line}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "became"),
+    [
+        ("\r\n", "\n", "CRLF became LF"),
+        ("\n", "\r\n", "LF became CRLF"),
+        ("\r", "\n", "CR became LF"),
+    ],
+)
+def test_a_change_of_line_endings_alone_is_one_line(old: str, new: str, became: str) -> None:
+    text = "".join(f"set value_{number}{{end}}" for number in range(200))
+    outcome = delta({"a.bat": text.replace("{end}", old)}, {"a.bat": text.replace("{end}", new)})
+    (changed,) = outcome.changed_files
+    assert changed.diff == f"{LINE_ENDINGS} {became} in 200 lines, with the same text"
+    assert changed.render() == f"### a.bat\n{changed.diff}\n"
+    assert (changed.kind, changed.is_truncated) == ("changed", False)
+    assert outcome.receiver_files["a.bat"].content == text.replace("{end}", new)
+
+
+def test_line_endings_of_some_lines_are_named_together() -> None:
+    (changed,) = delta({"a": "one\r\ntwo\nthree\n"}, {"a": "one\ntwo\nthree\n"}).changed_files
+    assert changed.diff == f"{LINE_ENDINGS} CRLF and LF became LF in 3 lines, with the same text"
+
+
+def test_another_change_is_shown_beside_line_endings() -> None:
+    (changed,) = delta({"a": TEXT.replace("\n", "\r\n")}, {"a": TEXT.replace("= 7\n", "= 8\n")}).changed_files
+    assert LINE_ENDINGS not in changed.diff
+
+
+def test_whole_changes_can_be_applied_to_line_endings_too() -> None:
+    old, new = TEXT.replace("\n", "\r\n"), TEXT
+    (changed,) = delta({"a": old}, {"a": new}, UNCUT).changed_files
+    assert apply_change(changed, old) == new
