@@ -1,6 +1,7 @@
 """Measure the tokens of a retry as a delta between consecutive versions of real files; apply each delta."""
 
 import itertools
+import random
 import re
 import tarfile
 import time
@@ -21,9 +22,11 @@ from contextopt.engine.agents.deltas import (
     is_binary,
 )
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryPlan, plan_retry
+from contextopt.engine.text.lexical import whole_identifier, words_of
 from contextopt.engine.text.tokens import RenderedCounter, get_tokenizer
 
 MAX_SHARE = 0.08
+BAR_NAMED = 0.9
 # Changes measured per source.
 MAX_CHANGES = 3_000
 PLAN = "Read the file\nChange it\nRun the tests"
@@ -48,12 +51,17 @@ def measure_deltas(sources: Sequence[Path]) -> Section:
     changes = [change for source in sources for change in itertools.islice(find_changes(source), MAX_CHANGES)]
     deltas, fulls, cut, sent, milliseconds = [], [], [], [], []
     restored = fallbacks = 0
+    named: list[bool] = []
     for change in changes:
         base, current = fully_sent({change.path: change.old}), {change.path: change.new}
         start = time.perf_counter()
         (uncut,) = build_delta(base, current, counter.count, UNCUT).changed_files
         milliseconds.append(1_000 * (time.perf_counter() - start))
         (shown,) = build_delta(base, current, counter.count, DEFAULT_LIMITS).changed_files
+        if shown.is_truncated and (word := _name_in(uncut.diff, change.path)):
+            error = f"NameError: name {word!r} is not defined"
+            (near,) = build_delta(base, current, counter.count, DEFAULT_LIMITS, error=error).changed_files
+            named.append(word in near.diff)
         restored += apply_change(uncut, change.old) == change.new
         fallbacks += uncut.diff.startswith(FULL_FILE)
         deltas.append(counter.count(uncut.diff))
@@ -77,6 +85,13 @@ def measure_deltas(sources: Sequence[Path]) -> Section:
             len(changes),
             at_least(1.0, restored / max(1, len(changes)), "100 %"),
         ),
+        Figure(
+            "cut changes that show the line which the error names",
+            "share",
+            len(named),
+            sum(named) / max(1, len(named)),
+            bar=at_least(BAR_NAMED, sum(named) / max(1, len(named)), f"≥ {BAR_NAMED:g}"),
+        ),
         Figure.of("one delta", Sample(tuple(milliseconds) or (0.0,))),
         *_pathological(),
     )
@@ -87,6 +102,13 @@ def measure_deltas(sources: Sequence[Path]) -> Section:
         "Lock files and packaging metadata are left out, because they are not sent to agents.",
     )
     return Section("Retry deltas", figures, notes)
+
+
+def _name_in(diff: str, path: str) -> str:
+    """Return a name from a random added line, the same for each run; "" if there is none."""
+    added = [line for line in diff.split("\n") if line.startswith("+")]
+    names = [word for line in added for word in words_of(line) if whole_identifier(word)]
+    return random.Random(f"{path} {len(diff)}").choice(names) if names else ""
 
 
 def _plan_by_default(change: Change, counter: RenderedCounter) -> RetryPlan:

@@ -5,13 +5,13 @@ been sent since. Only content sent in full updates it, so a later diff never bui
 has not seen.
 """
 
-import math
 from collections import Counter as Multiset
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from contextopt.engine.agents.linediff import Patch, Work, diff_lines, shorten_lines
+from contextopt.engine.agents.cutdiffs import DiffRoom, Sought, cut_patch
+from contextopt.engine.agents.linediff import Work, diff_lines
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.quoting import marked_block, marked_file
 from contextopt.engine.validation import MAX_INT, check_int
@@ -40,10 +40,6 @@ MIN_CHARS = 100
 """Room for the note that says how much was left out."""
 MAX_DIFF_LINES = 100_000
 MAX_DIFF_CHARS = 1_000_000
-MIN_LINE_CHARS = 60
-"""Characters kept of each long line when many have changed."""
-_LOOKED_AT = 20
-"""Maximum characters counted per line while reading a diff, because longer lines are cut later."""
 _MIN_RENAME_LINES = 3
 
 
@@ -93,6 +89,15 @@ class ChangedFile:
         return f"### {flatten(self.path)}\n{renamed}{_render_body(body, self.is_truncated)}"
 
 
+class _Comparison(NamedTuple):
+    """How files are compared: how texts are counted, the limits, the error's words, and the work left."""
+
+    count_text: CountText
+    limits: DeltaLimits
+    sought: Sought
+    work: Work
+
+
 class FileDeltas(NamedTuple):
     """The changes to send, by path, and the receiver's memory after that."""
 
@@ -110,20 +115,23 @@ def build_delta(
     current: Mapping[str, Content | None],
     count_text: CountText,
     limits: DeltaLimits = DEFAULT_LIMITS,
+    *,
+    error: str = "",
 ) -> FileDeltas:
     """Compare the receiver's memory with all current files.
 
     A file that is absent or None counts as deleted, or as renamed if a new file is similar. If a diff needs
-    more tokens than the file, the file is sent instead. Binary files are mentioned but never sent.
+    more tokens than the file, the file is sent instead. If it has to be cut, the hunks that name what the
+    error names come first. Binary files are mentioned but never sent.
     """
     present = {path: content for path, content in current.items() if content is not None}
     renames = _find_renames(base, present)
     changed: list[ChangedFile] = []
     receiver = dict(base)
-    work = Work()
+    comparison = _Comparison(count_text, limits, Sought.of(error), Work())
     for path in sorted({*base, *present} - set(renames.values())):
         source, content = renames.get(path, path), present.get(path)
-        outcome = _compare(path, source, base.get(source), content, count_text, limits, work)
+        outcome = _compare(path, source, base.get(source), content, comparison)
         if outcome is not None:
             changed.append(outcome)
             remember(receiver, outcome, source, content)
@@ -140,9 +148,7 @@ def _compare(
     source: str,
     known: SentFile | None,
     current: Content | None,
-    count_text: CountText,
-    limits: DeltaLimits,
-    work: Work,
+    by: _Comparison,
 ) -> ChangedFile | None:
     """Return the change of one file, or None if there is none."""
     if current is None:
@@ -158,9 +164,9 @@ def _compare(
         size = len(current if isinstance(current, bytes) else current.encode())
         return ChangedFile(path, f"{BINARY_FILE} {size:,} bytes", "binary")
     if not isinstance(current, str) or not isinstance(old, str) or is_binary(old):
-        text, is_truncated = _new_file(str(current), limits)
+        text, is_truncated = _new_file(str(current), by.limits)
         return ChangedFile(path, text, "new", is_truncated)
-    text, is_truncated = _change(old, current, count_text, limits, work)
+    text, is_truncated = _change(old, current, by)
     if source == path:
         return ChangedFile(path, text, "changed", is_truncated)
     return ChangedFile(path, f"{_renamed_heading(source)}\n{text}", "renamed", is_truncated, source)
@@ -170,19 +176,19 @@ def _renamed_heading(source: str) -> str:
     return f"[RENAMED from {flatten(source)}]"
 
 
-def _change(
-    old: str, current: str, count_text: CountText, limits: DeltaLimits, work: Work
-) -> tuple[str, bool]:
+def _change(old: str, current: str, by: _Comparison) -> tuple[str, bool]:
     """Return the diff, or the whole file if that is not larger, and whether it was cut.
 
     A change of line endings alone is one line, unless changes must be whole so that they can be applied.
     """
-    if limits != UNCUT and (note := _line_endings_note(old, current)):
+    if by.limits != UNCUT and (note := _line_endings_note(old, current)):
         return note, False
-    patch, is_truncated = _cut_patch(diff_lines(old, current, work), limits)
+    limits = by.limits
+    room = DiffRoom(limits.diff_lines, limits.diff_characters)
+    patch, is_truncated = cut_patch(diff_lines(old, current, by.work), room, by.sought)
     if limits.diff_characters is None or len(current) <= limits.diff_characters:
         full = f"{FULL_FILE}\n{current}"
-        if count_text(full) < count_text(patch):
+        if by.count_text(full) < by.count_text(patch):
             return full, False
     return patch, is_truncated
 
@@ -221,32 +227,6 @@ def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:
     return f"{NEW_FILE}\n{beginning}{break_}[… {left_out:,} more characters left out]", True
 
 
-def _cut_patch(patch: Patch, limits: DeltaLimits) -> tuple[str, bool]:
-    """Cut the diff at a line so that it fits the limits with its note. Long lines are shortened first."""
-    total = patch.changed_lines
-    lines = _beginning(patch.lines, limits.diff_characters)
-    too_many = limits.diff_lines is not None and total > limits.diff_lines
-    too_long = limits.diff_characters is not None and sum(map(len, lines)) > limits.diff_characters
-    if not too_many and not too_long:
-        return "".join(lines), False
-    room = math.inf
-    if limits.diff_characters is not None:
-        room = limits.diff_characters - len(_cut_note(total))
-        is_long = int(room) // 3
-        lines = shorten_lines(lines, min(is_long, max(int(room) // (total + 1), MIN_LINE_CHARS)), is_long)
-    most = math.inf if limits.diff_lines is None else limits.diff_lines
-    end = shown = used = 0
-    for position, line in enumerate(lines):
-        used += len(line)
-        if line[0] not in "-+":
-            continue
-        if used > room or shown == most:
-            break
-        # Context and headings after the last changed line add nothing.
-        end, shown = position + 1, shown + 1
-    return "".join(lines[:end]) + _cut_note(total - shown), True
-
-
 def _render_body(body: str, is_truncated: bool) -> str:
     """Return a change as whole lines, with marks before the lines of the file."""
     if body.startswith((DELETED, BINARY_FILE, REVERTED, LINE_ENDINGS)):
@@ -258,22 +238,6 @@ def _render_body(body: str, is_truncated: bool) -> str:
         end = content.rfind("\n") + 1
         return f"{ours}{marked_block(content[:end])}{content[end:]}\n"
     return ours + (marked_file(content) if is_whole else marked_block(content))
-
-
-def _beginning(lines: Iterator[str], max_chars: int | None) -> list[str]:
-    """Return only as many lines as could be shown once long lines are shortened."""
-    if max_chars is None:
-        return list(lines)
-    beginning: list[str] = []
-    used = 0
-    while used <= max_chars and (line := next(lines, None)) is not None:
-        beginning.append(line)
-        used += min(len(line), _LOOKED_AT)
-    return beginning
-
-
-def _cut_note(lines: int) -> str:
-    return f"[… {lines:,} more changed lines left out]" if lines else "[… long lines are cut]"
 
 
 def remember(receiver: dict[str, SentFile], sent: ChangedFile, source: str, current: Content | None) -> None:

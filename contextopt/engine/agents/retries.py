@@ -293,7 +293,7 @@ def plan_retry(
     )
     task = retry_task(attempt)
     if action == "retry":
-        deltas = build_delta(receiver, current, counter.count_text, limits)
+        deltas = build_delta(receiver, current, counter.count_text, limits, error=attempt.error)
         context = replace(context, changed_files=deltas.changed_files)
         delta = _counted(context, counter)
         # Everything is sent with marks, which make it larger than the baseline.

@@ -321,7 +321,7 @@ class TestLongLines:
     def test_the_change_is_in_sight_on_both_sides(self) -> None:
         change = self.tell(f"[\n{self.LONG}\n]\n", f"[\n{self.LONG.replace(': 200,', ': 777,')}\n]\n")
         assert change.is_truncated
-        header, before, removed, added, note = change.diff.split("\n")
+        header, before, removed, added, _, note = change.diff.split("\n")
         assert (header, before, note) == ("@@ -1,3 +1,3 @@", " [", "[… long lines are cut]")
         assert '"key_200": 200,' in removed
         assert '"key_200": 777,' in added
