@@ -20,13 +20,12 @@ from ninja.errors import AuthenticationError
 from contextopt.api.protocol import problems
 from contextopt.asgitypes import BODY_TOO_SLOW, BodyTooSlow, Receive, Scope, Send, with_deadline
 from contextopt.errors import InvalidInput, TooManyAttempts, TooManyRequests
-from contextopt.faults import NAME_MAX
 from contextopt.people.keys import find_key, read_secret, way_of
 from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import Way
 from contextopt.sql import DATABASE_UNREACHABLE
-from contextopt.strictjson import DuplicateKey, check_keys
 from memory.mcp.callers import Caller, enter
+from memory.mcp.messages import find_repeated_key
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -194,7 +193,7 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
         elif not is_whole:
             is_whole = not message.get("more_body", False)
             parts.append(message.get("body", b""))
-            if is_whole and (twice := _key_given_twice(b"".join(parts))):
+            if is_whole and (twice := find_repeated_key(b"".join(parts))):
                 # The SDK answers what is no JSON, and that answer is replaced.
                 return {**message, "body": b"{"}
         return message
@@ -214,17 +213,6 @@ def _with_problems(receive: Receive, send: Send, scope: Scope) -> tuple[Receive,
             await send(message)
 
     return receiving, sending
-
-
-def _key_given_twice(body: bytes) -> InvalidInput | None:
-    try:
-        check_keys(body)
-    except DuplicateKey as error:
-        return InvalidInput.of(error.key[:NAME_MAX], str(error))
-    except (ValueError, RecursionError):
-        # The SDK explains what is no JSON.
-        return None
-    return None
 
 
 def _refuse_cut(request: ASGIRequest) -> HttpResponse:

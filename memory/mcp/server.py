@@ -21,6 +21,7 @@ from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp import tools
 from memory.mcp.callers import current_team_id
 from memory.mcp.handlers import NAME, TITLE, VERSION, answer
+from memory.mcp.stdio import checked_stdio
 
 # More at once would wait for a connection to the database, or for the interpreter.
 CALLS_AT_ONCE = 6
@@ -60,6 +61,11 @@ class ContextServer(MCPServer):
         for method in [name for name in self._lowlevel_server._request_handlers if name.startswith(ABSENT)]:
             del self._lowlevel_server._request_handlers[method]
         self._turns = Turns(CALLS_AT_ONCE)
+
+    async def run_stdio_async(self) -> None:
+        async with checked_stdio() as (received, sent):
+            options = self._lowlevel_server.create_initialization_options()
+            await self._lowlevel_server.run(received, sent, options)
 
     async def list_tools(self) -> list[Tool]:
         return [tool.model_copy(update={"input_schema": closed(tool)}) for tool in await super().list_tools()]

@@ -112,6 +112,24 @@ def test_a_process_with_a_wrong_key_does_not_start(team: Team) -> None:
     assert "ctx_wrong" not in ended.stderr
 
 
+def test_a_process_refuses_a_key_given_twice(team: Team) -> None:
+    twice = '{"jsonrpc": "2.0", "id": %s, "method": "tools/call", "params": {"name": "a", "name": "b"}}'
+    told = 'name: has the key "name" twice in one object'
+    ping = '{"jsonrpc": "2.0", "id": "after", "method": "ping"}'
+    messages = [twice % "7", twice % '"8"', twice % "true", f"[{twice % '9'}]", "{", ping]
+    with subprocess.Popen(
+        [*MANAGE, "mcp"], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write("\n".join([*messages, ""]))
+        process.stdin.flush()
+        *answers, last = [json.loads(process.stdout.readline()) for _ in range(5)]
+        process.stdin.close()
+    assert [each["id"] for each in answers] == [7, "8", None, None]
+    assert {each["error"]["message"] for each in answers} == {told}
+    assert last == {"jsonrpc": "2.0", "id": "after", "result": {}}
+
+
 def test_without_a_key_a_process_acts_for_the_default_team(address: str, space: Space) -> None:
     factories.make_space(Team.objects.ensure_default(), "own")
     door = Door("stdio", "legacy", "", address)
