@@ -9,8 +9,12 @@ import sys
 
 def main() -> None:
     if sys.argv[1:2] == ["mcp"]:
-        # Nothing imported is ever freed, and an agent waits for this start. The command enables it again.
+        # An agent waits for this start. Nothing imported is ever freed, and most of the SDK's types are never
+        # used: each builds its validator when it is. The command enables the collector again.
         gc.disable()
+        from pydantic import BaseModel
+
+        BaseModel.model_config["defer_build"] = True
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 

@@ -11,6 +11,8 @@ from dashboard.api import router as health_router
 from dashboard.metrics import metrics
 from memory.api import ROUTERS
 
+admin.autodiscover()
+
 for router in (*ROUTERS, health_router):
     api.add_router("/v1", router)
 

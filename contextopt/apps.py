@@ -24,6 +24,8 @@ class ContextoptConfig(AppConfig):
         register_space_eraser(erase_space_from_requests)
 
 
-class ContextoptAdminConfig(admin_apps.AdminConfig):
+class ContextoptAdminConfig(admin_apps.SimpleAdminConfig):
+    """The admin without its pages, which config/urls.py loads: most commands never show one."""
+
     default = False
     default_site = "contextopt.adminsite.ContextoptAdminSite"

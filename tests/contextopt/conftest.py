@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+import config.urls  # noqa: F401 it loads the admin's tables
 from contextopt.agents.handoffs.models import HandoffSettings
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.retrysettings import RetrySettings
