@@ -160,6 +160,7 @@ urlpatterns = [
     path("questions/question/<int:question_id>/delete", questions.question_delete, name="question_delete"),
     path("connect/", connect.connect, name="connect"),
     path("connect/key", connect.connect_key, name="connect_key"),
+    path("connect/key/<int:key_id>/revoke", connect.connect_revoke, name="connect_revoke"),
     path("connect/code", connect.connect_code, name="connect_code"),
     path("connect/redeem", codes.connect_redeem, name="connect_redeem"),
     path("connect/space", connect.connect_space, name="connect_space"),

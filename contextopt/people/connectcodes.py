@@ -1,10 +1,11 @@
-"""Makes connect codes, and exchanges each for a key, once."""
+"""Makes connect codes, exchanges each for a key, once, and makes a person's own keys for the gateway."""
 
 import secrets
 from collections.abc import Mapping
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -12,11 +13,13 @@ from contextopt.engine.text.cleaning import flatten_to
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.limits import NAME_MAX
 from contextopt.people.audit import note_event
-from contextopt.people.inputs import CodeIn, KeyIn, RedemptionIn
+from contextopt.people.inputs import CodeIn, GatewayKeyIn, KeyIn, RedemptionIn
 from contextopt.people.keys import create_key, find_spaces, revoke_key
 from contextopt.people.models import ApiKey, ConnectCode, Membership, Role, Team, User
 
 LIFE = timedelta(minutes=15)
+# A key for the gateway may stand in an address, so it ends by itself.
+GATEWAY_DAYS = 90
 # A person's open codes in a team at once.
 OPEN_MAX = 20
 # A tool's key may write records, as its person may.
@@ -97,15 +100,48 @@ def redeem_code(data: RedemptionIn) -> tuple[ConnectCode, ApiKey, str]:
     return code, key, secret
 
 
+@transaction.atomic
+def make_gateway_key(*, team: Team, user: User, data: GatewayKeyIn) -> tuple[ApiKey, str]:
+    """Create a person's own key for the gateway, and return it with its secret.
+
+    It is kept as a code that is used already, so it is revoked with the keys of the person's tools.
+
+    Raises:
+        InvalidInput: the team has no such space.
+    """
+    actor, now = f"user:{user.get_username()}", timezone.now()
+    [space_id] = find_spaces(team, [data.space])
+    limits = {"spaces": [data.space], "expires_at": now + timedelta(days=GATEWAY_DAYS)}
+    asked = KeyIn(name=data.name, scope="gateway", **limits)
+    key, secret = create_key(team=team, data=asked, actor=actor)
+    ConnectCode.objects.create(
+        team=team,
+        user=user,
+        space_id=space_id,
+        space_ids=[space_id],
+        code_hash=hash_code(secret),
+        created_at=now,
+        expires_at=now,
+        redeemed_at=now,
+        key=key,
+    )
+    return key, secret
+
+
+def own_keys(*, team: Team, user: User) -> QuerySet[ApiKey]:
+    """Return the usable keys that belong to a person: those of their tools, and for the gateway."""
+    return ApiKey.objects.usable().filter(team=team, connect_codes__user=user)
+
+
 def may_connect(user: User, team: Team) -> bool:
     membership = Membership.objects.filter(user=user, team=team).first()
     return user.is_active and membership is not None and membership.allows(NEEDED)
 
 
 def revoke_keys_of(*, user: User, team: Team, actor: str) -> None:
-    """Revoke the keys that a person's codes were exchanged for, and end the open codes."""
+    """Revoke the keys that belong to a person, and end their open codes."""
     ConnectCode.objects.open().filter(user=user, team=team).delete()
-    for key in ApiKey.objects.usable().filter(team=team, connect_codes__user=user):
+    for key in own_keys(team=team, user=user):
         revoke_key(key=key, actor=actor)
 
 

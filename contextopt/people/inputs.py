@@ -51,6 +51,13 @@ class CodeIn(Input):
     spaces: Annotated[list[Slug] | None, Field(min_length=1, max_length=SPACES_MAX)] = None
 
 
+class GatewayKeyIn(Input):
+    """A key of one's own for the gateway: its name, and the only space that it reaches."""
+
+    name: Name
+    space: Slug
+
+
 class RedemptionIn(Input):
     """A tool's request for its key: the code, its name, and that of its machine."""
 

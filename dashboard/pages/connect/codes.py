@@ -19,17 +19,17 @@ from contextopt.api.protocol.transport import read_value
 from contextopt.errors import InvalidInput, NotFound, TooManyAttempts
 from contextopt.inputs import field_problems
 from contextopt.people.addresses import client_address
-from contextopt.people.connectcodes import redeem_code
-from contextopt.people.inputs import CodeIn, RedemptionIn
+from contextopt.people.connectcodes import GATEWAY_DAYS, redeem_code
+from contextopt.people.inputs import CodeIn, GatewayKeyIn, RedemptionIn
 from contextopt.people.logins import count_wrong_code
-from contextopt.people.models import Scope
+from contextopt.people.models import Role, Scope
 from contextopt.spaces.models import Space
 from dashboard.kit.forms import InputForm
+from dashboard.kit.permissions import TeamRequest
 from dashboard.pages.connect.codesamples import describe_gateway
-from dashboard.pages.people.forms import KeyForm
+from dashboard.pages.people.forms import KEY_NAME_MAX, KeyForm
 
 BODY_MAX_BYTES = 4_096
-GATEWAY_DAYS = 90
 FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host")
 IN_CLEAR = "Connect codes work only over HTTPS, or on the machine that the server runs on."
 
@@ -77,6 +77,29 @@ class ConnectKeyForm(KeyForm):
             return rest
         expires_at = timezone.now() + timedelta(days=GATEWAY_DAYS)
         return {**rest, "spaces": [space] if space else None, "expires_at": expires_at}
+
+
+class GatewayKeyForm(InputForm[GatewayKeyIn]):
+    """A key of one's own for the gateway, which needs no admin."""
+
+    input_type = GatewayKeyIn
+    ids = KeyForm.ids
+    name = forms.CharField(max_length=KEY_NAME_MAX)
+    space = forms.ChoiceField(label="Contexts from")
+
+    def __init__(self, spaces: list[Space], *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["space"].choices = [  # type: ignore[attr-defined]
+            (space.slug, space.name) for space in spaces
+        ]
+
+
+def key_form(
+    request: TeamRequest, spaces: list[Space], *arguments: Any, **options: Any
+) -> ConnectKeyForm | GatewayKeyForm:
+    """Return the form for the keys that the visitor may create."""
+    kind = ConnectKeyForm if request.membership.allows(Role.ADMIN) else GatewayKeyForm
+    return kind(spaces, *arguments, auto_id=KeyForm.ids, **options)
 
 
 def is_private(request: HttpRequest) -> bool:

@@ -66,39 +66,50 @@ def fill_tabs(
     question: str,
     wheel: str,
     secret: str = "",
-    path_key: str = "",
+    gateway_secret: str = "",
     code: str = "",
 ) -> list[WayTab]:
     """Return the tabs of all ways. Without the key's secret, programs read it from the environment.
 
-    `path_key` is the secret of a key for the gateway's address.
+    `gateway_secret` is that of the key for the gateway's tab alone.
     """
-    values = {
+    filled = {
         "address": address,
         "gateway": gateway,
         "space": space,
         "question": question,
         "wheel": wheel,
         "once": code or "…",
-        "key": secret or f"${KEY_VARIABLE}",
-        "secret": secret or "…",
-        "token": secret or "ctx_…",
-        "path": path_key or "ctx_…",
-        "argument": f', "{secret}"' if secret else "",
-        "code": f'"{secret}"' if secret else f'os.environ["{KEY_VARIABLE}"]',
-        "import": "" if secret else "import os\n\n",
     }
+    values = {**filled, **_secret_values(secret)}
+    gateway_values = {**filled, **_secret_values(gateway_secret or secret)}
     return [
         WayTab(
             Way(name),
             tab["label"],
             tuple(
-                Snippet(each["title"], tuple(_parts(each["text"].strip(), values)), each.get("note", ""))
+                Snippet(
+                    each["title"],
+                    tuple(_parts(each["text"].strip(), gateway_values if name == Way.GATEWAY else values)),
+                    each.get("note", ""),
+                )
                 for each in tab["snippets"]
             ),
         )
         for name, tab in _TABS.items()
     ]
+
+
+def _secret_values(secret: str) -> dict[str, str]:
+    """Return a key's secret as each kind of snippet needs it."""
+    return {
+        "key": secret or f"${KEY_VARIABLE}",
+        "secret": secret or "…",
+        "token": secret or "ctx_…",
+        "argument": f', "{secret}"' if secret else "",
+        "code": f'"{secret}"' if secret else f'os.environ["{KEY_VARIABLE}"]',
+        "import": "" if secret else "import os\n\n",
+    }
 
 
 def _parts(text: str, values: Mapping[str, str]) -> Iterator[Part]:

@@ -9,14 +9,22 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from contextopt.errors import Conflict
-from contextopt.people.connectcodes import NEEDED, make_code
-from contextopt.people.keys import create_key
-from contextopt.people.models import ApiKey, Role, Scope, Team
+from contextopt.gateway.policies import read_policy
+from contextopt.people.connectcodes import GATEWAY_DAYS, NEEDED, make_code, make_gateway_key, own_keys
+from contextopt.people.keys import create_key, revoke_key
+from contextopt.people.models import ApiKey, Role, Scope, Team, Way
 from contextopt.spaces.importing.pipeline import ensure_space
 from contextopt.spaces.models import Space
 from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.responses import STOP_POLLING, render_page
-from dashboard.pages.connect.codes import IN_CLEAR, CodeForm, ConnectKeyForm, is_private
+from dashboard.pages.connect.codes import (
+    IN_CLEAR,
+    CodeForm,
+    ConnectKeyForm,
+    GatewayKeyForm,
+    is_private,
+    key_form,
+)
 from dashboard.pages.connect.codesamples import LABELS, describe_gateway, fill_tabs
 from dashboard.pages.connect.signals import (
     Signal,
@@ -28,8 +36,7 @@ from dashboard.pages.connect.signals import (
 )
 from dashboard.pages.connect.wheel import wheel_name
 from dashboard.pages.guide import QUESTION, add_examples
-from dashboard.pages.people.forms import KeyForm
-from dashboard.pages.people.team import refuse_secret
+from dashboard.pages.people.team import get_key, refuse_secret
 
 KEYS_SHOWN = 200
 TEMPLATE = "dashboard/connect.html"
@@ -73,17 +80,37 @@ def _render_light(request: TeamRequest, keys: QuerySet[ApiKey]) -> HttpResponse:
     )
 
 
-@page_for(Role.ADMIN, "POST")
+@page_for(NEEDED, "POST")
 def connect_key(request: TeamRequest) -> HttpResponse:
-    """Create a key and fill it in. Only this one response contains its secret."""
+    """Create a key and fill it in: an admin any, an editor their own for the gateway. Only this one response
+    contains its secret.
+    """
     if not request.htmx:
         return refuse_secret(request, "dashboard:connect")
-    form = ConnectKeyForm(list_spaces(request.team), request.POST, auto_id=KeyForm.ids)
+    form = key_form(request, list_spaces(request.team), request.POST)
     if form.is_valid():
         with form.refusals():
-            key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
+            if isinstance(form, GatewayKeyForm):
+                key, secret = make_gateway_key(team=request.team, user=request.user, data=form.value)
+            else:
+                key, secret = create_key(team=request.team, data=form.value, actor=request.actor)
             return _render(request, Subject(key), secret=secret)
-    return _render(request, Subject(usable_keys(request.team).first()), key_form=form)
+    return _render(request, Subject(usable_keys(request.team).first()), wrong_key=form)
+
+
+@page_for(NEEDED, "POST", get_key)
+def connect_revoke(request: TeamRequest, found: ApiKey) -> HttpResponse:
+    """Revoke a key of the visitor's own. Others are for admins, under Settings."""
+    if is_own(request, found):
+        revoke_key(key=found, actor=request.actor)
+        messages.success(request, f"Key “{found.name}” revoked.")
+    else:
+        messages.error(request, "Only admins can revoke a key that is not their own.")
+    return redirect("dashboard:connect")
+
+
+def is_own(request: TeamRequest, key: ApiKey) -> bool:
+    return own_keys(team=request.team, user=request.user).filter(pk=key.pk).exists()
 
 
 @page_for(NEEDED, "POST")
@@ -98,7 +125,7 @@ def connect_code(request: TeamRequest) -> HttpResponse:
                 raise Conflict(IN_CLEAR)
             code, text = make_code(team=request.team, user=request.user, data=form.value)
             return _render(request, Subject(None, code), code=text)
-    return _render(request, Subject(usable_keys(request.team).first()), code_form=form)
+    return _render(request, Subject(usable_keys(request.team).first()), wrong_code=form)
 
 
 @page_for(Role.EDITOR, "POST")
@@ -116,8 +143,8 @@ def _render(
     *,
     secret: str = "",
     code: str = "",
-    key_form: KeyForm | None = None,
-    code_form: CodeForm | None = None,
+    wrong_key: ConnectKeyForm | GatewayKeyForm | None = None,
+    wrong_code: CodeForm | None = None,
 ) -> HttpResponse:
     signal = read_signal(request.team, subject.key)
     key = subject.key
@@ -128,13 +155,16 @@ def _render(
         "keys": list(usable_keys(request.team)[:KEYS_SHOWN]),
         "subject": subject,
         "steps": list_steps(subject, signal),
-        "key_form": key_form or ConnectKeyForm(tabs["spaces"], auto_id=KeyForm.ids, initial=initial),
-        "code_form": code_form or CodeForm(tabs["spaces"], auto_id=CodeForm.ids),
+        "key_form": wrong_key or key_form(request, tabs["spaces"], initial=initial),
+        "code_form": wrong_code or CodeForm(tabs["spaces"], auto_id=CodeForm.ids),
+        "is_own": key is not None and is_own(request, key),
         "secret": secret,
         "code": code,
         "is_private": is_private(request),
         "in_clear": IN_CLEAR,
+        "gateway_days": GATEWAY_DAYS,
         "signal": signal,
+        "policy": read_policy(tabs["space"]) if tabs["space"] and tabs["has_openai"] else None,
         **tabs,
     }
     return render_page(request, TEMPLATE, context, partials=("connect",))
@@ -164,12 +194,13 @@ def _tabs(
         question=QUESTION,
         wheel=f"{address}{reverse('dashboard:connect_wheel', args=[wheel_name()])}",
         secret="" if is_for_path else secret,
-        path_key=secret if is_for_path else "",
+        gateway_secret=secret,
         code=code,
     )
     first = signal.first
     return {
         **gateway,
+        "opened": Way.GATEWAY if is_for_path else tabs[0].way,
         "spaces": spaces,
         "offered": offered,
         "space": space,

@@ -12,11 +12,12 @@ from contextopt.people.connectcodes import (
     OPEN_MAX,
     hash_code,
     make_code,
+    make_gateway_key,
     redeem_code,
     revoke_keys_of,
     sweep_codes,
 )
-from contextopt.people.inputs import CodeIn, RedemptionIn
+from contextopt.people.inputs import CodeIn, GatewayKeyIn, RedemptionIn
 from contextopt.people.logins import count_wrong_code
 from contextopt.people.members import remove_member
 from contextopt.people.models import ApiKey, AuditEvent, ConnectCode, Role, Team, User
@@ -163,15 +164,17 @@ def test_both_are_in_the_change_log(team: Team, editor: User, space: Space) -> N
 
 def test_a_removed_members_tools_are_cut_off(team: Team, editor: User, owner: User, space: Space) -> None:
     key, unused = redeem(make(team, editor, space)), make(team, editor, space)
+    own = make_gateway_key(team=team, user=editor, data=GatewayKeyIn(name="own", space=space.slug))[0]
     others = redeem(make(team, owner, space))
     remove_member(membership=editor.memberships.get(), actor="user:olga")
     key.refresh_from_db()
     others.refresh_from_db()
-    assert key.revoked_at is not None and others.revoked_at is None
+    own.refresh_from_db()
+    assert key.revoked_at and own.revoked_at and others.revoked_at is None
     with pytest.raises(NotFound):
         redeem(unused)
     revoke_keys_of(user=editor, team=team, actor="user:olga")
-    assert AuditEvent.objects.filter(action="key.revoked").count() == 1
+    assert AuditEvent.objects.filter(action="key.revoked").count() == 2
 
 
 def test_five_wrong_tries_an_address() -> None:

@@ -11,7 +11,7 @@ from django.utils.html import escape
 from contextopt.assemblies.models import Assembly
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, find_key
-from contextopt.people.models import ApiKey, Team, Way, hash_key
+from contextopt.people.models import ApiKey, AuditEvent, Team, Way, hash_key
 from contextopt.spaces.models import Space
 from dashboard.pages.connect.codesamples import KEY_VARIABLE, fill_tabs
 from dashboard.pages.connect.signals import read_signal
@@ -87,7 +87,7 @@ def test_only_editors_are_led_to_the_import(
 
 def test_readers_are_told_why_they_cannot_create_keys(teammate_client: Client, team: Team) -> None:
     html = teammate_client.get(URL).content.decode()
-    assert "Only admins can create keys. Your role is viewer" in html
+    assert "Only admins and editors can create keys. Your role is viewer" in html
     assert 'aria-label="New key"' not in html
     assert teammate_client.post(f"{URL}key", NEW, headers=HTMX).status_code == 403
     assert teammate_client.post(f"{URL}space").status_code == 403
@@ -191,7 +191,7 @@ def test_the_gateways_python_is_complete(secret: str, monkeypatch: pytest.Monkey
         "wheel": "w",
     }
     tabs = {tab.way: tab for tab in fill_tabs(**filled, secret=secret)}
-    text = "".join(part.text for part in tabs[Way.GATEWAY].snippets[1].parts)
+    text = "".join(part.text for part in tabs[Way.GATEWAY].snippets[2].parts)
     names: dict[str, Any] = {}
     exec(text.replace("OpenAI(", 'OpenAI(api_key="sk",'), names)
     client = names["client"]
@@ -216,8 +216,8 @@ def test_the_page_asks_as_often_for_twenty_keys_as_for_two(
             _, secret = factories.make_key(team)
             ask(Client(), secret, space)
         owner_client.get(URL)
-        # The frame's four; the key that was used last, its assemblies, keys, spaces.
-        with django_assert_num_queries(8):
+        # The frame's four; the key that was used last, its assemblies, keys, spaces; whether it is one's own.
+        with django_assert_num_queries(9):
             owner_client.get(URL)
 
 
@@ -230,10 +230,72 @@ def test_a_key_for_the_gateways_address(owner_client: Client, space: Space, sett
     key = ApiKey.objects.get()
     assert (key.scope, key.space_ids) == ("gateway", [space.pk])
     assert timedelta(days=89) < key.expires_at - timezone.now() <= timedelta(days=90)
-    secret = html.split('data-fill="path">')[1].split("<")[0]
+    secret = html.split("OPENAI_BASE_URL")[1].split('data-fill="token">')[1].split("<")[0]
     assert hash_key(secret) == key.secret_hash
-    assert html.count(secret) == 1
+    assert html.count(secret) == html.split('data-way="gateway"')[1].split('data-way="')[0].count(secret) == 3
+    assert re.search(r'id="way-gateway"[^>]* checked', html) and html.count('autocomplete="off" checked') == 1
     assert find_key(secret) is None
+
+
+def test_an_editor_has_keys_of_their_own_for_the_gateway(
+    editor_client: Client,
+    teammate_client: Client,
+    outsider_client: Client,
+    team: Team,
+    space: Space,
+    settings: Any,
+) -> None:
+    settings.LLM_BASE_URL = "http://127.0.0.1:9/v1"
+    # More than that is for admins.
+    new = {"name": "notebook", "space": space.slug, "scope": "admin"}
+    response = editor_client.post(f"{URL}key", new, headers={**HTMX, "HX-Target": "connect"})
+    key = ApiKey.objects.get()
+    assert (key.name, key.scope, key.space_ids) == ("notebook", "gateway", [space.pk])
+    assert key.created_by == "user:edda" and key.expires_at <= timezone.now() + timedelta(days=90)
+    assert key.prefix in response.content.decode() and "only audited" in response.content.decode()
+    address = f"{URL}key/{key.pk}/revoke"
+    assert address in html_of(editor_client, URL) and address not in html_of(teammate_client, URL)
+    for client, status in ((Client(), 302), (outsider_client, 404), (teammate_client, 403)):
+        assert client.post(address).status_code == status
+    assert editor_client.get(address).status_code == 405
+    key.refresh_from_db()
+    assert key.revoked_at is None
+    for _ in range(2):
+        assert editor_client.post(address).status_code == 302
+    done = AuditEvent.objects.of(space.team).filter(subject="notebook").order_by("id")
+    assert [(event.action, event.actor) for event in done] == [
+        ("key.created", "user:edda"), ("key.revoked", "user:edda")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"name": " "}, 'id="key_name_error" role="alert"'),
+        ({"space": "theirs"}, 'id="key_space_error" role="alert"'),
+        ({"space": ""}, 'id="key_space_error" role="alert"'),
+    ],
+)
+def test_an_editors_key_needs_a_name_and_a_space(
+    editor_client: Client, space: Space, changed: dict[str, str], told: str
+) -> None:
+    factories.make_space(factories.make_team("other"), "theirs")
+    new = {"name": "notebook", "space": space.slug, **changed}
+    assert (
+        told
+        in editor_client.post(f"{URL}key", new, headers={**HTMX, "HX-Target": "connect"}).content.decode()
+    )
+    assert not ApiKey.objects.exists()
+
+
+def test_an_editor_revokes_no_key_of_others(
+    editor_client: Client, owner_client: Client, team: Team, space: Space
+) -> None:
+    new = {"name": "laptop", "scope": "gateway", "space": space.slug}
+    owner_client.post(f"{URL}key", new, headers={**HTMX, "HX-Target": "connect"})
+    response = editor_client.post(f"{URL}key/{ApiKey.objects.get().pk}/revoke", follow=True)
+    assert "Only admins can revoke a key that is not their own." in response.content.decode()
+    assert ApiKey.objects.usable().exists()
 
 
 def test_a_key_for_the_gateways_address_needs_a_space(owner_client: Client, team: Team) -> None:
