@@ -32,13 +32,6 @@ def team(transactional_db: None) -> Team:
 
 
 @pytest.fixture
-def space(team: Team) -> Space:
-    space = factories.make_space(team)
-    factories.make_record(space, title="Queue stuck", notes="Workers of the old release kept their lock.")
-    return space
-
-
-@pytest.fixture
 def person(team: Team) -> User:
     return factories.make_user("edda", team, Role.EDITOR)
 

@@ -4,7 +4,7 @@ import json
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,10 @@ from contextopt.people.inputs import CodeIn
 from contextopt.people.models import ApiKey, Team, User
 from contextopt.spaces.models import Space
 from tests.clients.connect.conftest import snapshot, write
-from tests.clients.connect.test_command import Run, code, person, refuse, run, space, team
+from tests.clients.connect.test_command import Run, code, person, refuse, run, team
 from tests.gateway_upstream import Answer, Got, Upstream, respond_well, whole
 
-__all__ = ["code", "person", "run", "space", "team"]
+__all__ = ["code", "person", "run", "team"]
 TOOLS = ["claude", "codex", "opencode", "aider"]
 PASSED = {"X-Contextopt-Status": "audit"}
 
@@ -53,6 +53,20 @@ def fill_files(home: Path) -> None:
 
 def modes(folder: Path) -> dict[str, int]:
     return {str(path): stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def connect_codex(
+    run: Run, live_server: LiveServer, gateway: Upstream, team: Team, person: User, space: Space
+) -> Callable[..., None]:
+    """Connect Codex with a code of its own."""
+
+    def connect_with(*options: str) -> None:
+        text = make_code(team=team, user=person, data=CodeIn(space=space.slug))[1]
+        ran = run("connect", "codex", *options, "--url", live_server.url, "--code", text, "--yes")
+        assert ran.returncode == 0, ran.stderr
+
+    return connect_with
 
 
 def connect(run: Run, server: LiveServer, tool: str, code: str) -> str:
@@ -258,11 +272,7 @@ def test_both_connections_of_a_tool_are_undone_together(
     is_gateway_first: bool,
     is_filled: bool,
     run: Run,
-    live_server: LiveServer,
-    gateway: Upstream,
-    team: Team,
-    person: User,
-    space: Space,
+    connect_codex: Callable[..., None],
     home: Path,
     repository: Path,
 ) -> None:
@@ -270,9 +280,7 @@ def test_both_connections_of_a_tool_are_undone_together(
         fill_files(home)
     before = snapshot(home, repository)
     for options in sorted([[], ["--gateway"]], reverse=is_gateway_first):
-        text = make_code(team=team, user=person, data=CodeIn(space=space.slug))[1]
-        ran = run("connect", "codex", *options, "--url", live_server.url, "--code", text, "--yes")
-        assert ran.returncode == 0, ran.stderr
+        connect_codex(*options)
     assert [row["repository"] for row in json.loads(run("status", "--json").stdout)] == [str(repository), ""]
     assert run("connect", "codex", "--undo").returncode == 0
     assert snapshot(home, repository) == before
@@ -280,19 +288,11 @@ def test_both_connections_of_a_tool_are_undone_together(
 
 
 def test_each_connection_of_a_tool_can_be_undone_alone(
-    run: Run,
-    live_server: LiveServer,
-    gateway: Upstream,
-    team: Team,
-    person: User,
-    space: Space,
-    home: Path,
-    repository: Path,
+    run: Run, connect_codex: Callable[..., None], home: Path, repository: Path
 ) -> None:
     before = snapshot(home, repository)
-    for options in (["--gateway"], []):
-        text = make_code(team=team, user=person, data=CodeIn(space=space.slug))[1]
-        run("connect", "codex", *options, "--url", live_server.url, "--code", text, "--yes")
+    connect_codex("--gateway")
+    connect_codex()
     assert run("connect", "codex", "--gateway", "--undo").returncode == 0
     config = tomllib.loads((home / ".codex/config.toml").read_text())
     assert "model_provider" not in config and "contextopt" in config["mcp_servers"]
