@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.wording import plural
+from contextopt.gateway.models import GatewayRequest
 from contextopt.inputs import read_digits
 from contextopt.people.models import ApiKey, ConnectCode, Team, Way
 from dashboard.kit.permissions import TeamRequest
@@ -21,10 +22,13 @@ REQUESTS_WITHIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A key's use: the ways with the time of the first request by each, and the newest contexts."""
+    """A key's use: the ways with the time of the first request by each, and the newest contexts. Without
+    any, `passed` is the newest prompt at the gateway, which has the reason.
+    """
 
     ways: dict[Way, datetime]
     assemblies: tuple[Assembly, ...] = ()
+    passed: GatewayRequest | None = None
 
     @property
     def first(self) -> tuple[Way, datetime] | None:
@@ -65,13 +69,18 @@ def usable_keys(team: Team) -> QuerySet[ApiKey]:
 
 
 def read_signal(team: Team, key: ApiKey | None) -> Signal:
-    """Return what is known of a key's requests, in one query."""
+    """Return what is known of a key's requests."""
     if key is None or not key.ways:
         return Signal({})
     ways = {Way(name): datetime.fromisoformat(text) for name, text in key.ways.items()}
     since = timezone.now() - REQUESTS_WITHIN
     rows = Assembly.objects.of(team).filter(actor=f"key:{key.name}", created_at__gte=since)
-    return Signal(ways, tuple(rows.select_related("space").newest_first()[:REQUESTS_SHOWN]))
+    newest = tuple(rows.select_related("space").newest_first()[:REQUESTS_SHOWN])
+    passed = None
+    if not newest and Way.GATEWAY in ways:
+        prompts = GatewayRequest.objects.of(team).filter(api_key=key, created_at__gte=since)
+        passed = prompts.exclude(reason="").newest_first().first()
+    return Signal(ways, newest, passed)
 
 
 def find_subject(request: TeamRequest, keys: QuerySet[ApiKey]) -> Subject:
@@ -112,16 +121,26 @@ def list_steps(subject: Subject, signal: Signal) -> list[Step]:
         made = f"{key.name}, {clock(key.created_at)}" if key else "or a connect code"
         steps = [Step("Key created", made, is_done=key is not None)]
     seen = f"{clock(first[1])}, {LABELS[first[0]]}" if first else "with the next prompt"
-    is_old = first is not None and first[1] < timezone.now() - REQUESTS_WITHIN
-    sent = "none in the last day" if is_old else "with the same prompt"
-    if newest is not None:
-        size = f"{plural(newest.records_included, 'record')}, {plural(newest.tokens_after, 'token')}"
-        sent = f"{clock(newest.created_at)}, {size}"
+    is_sent = newest is not None and newest.is_sent
     return [
         *steps,
         Step("First request seen", seen, is_done=first is not None),
-        Step("Context sent", sent, is_done=newest is not None),
+        Step("Context sent", describe_context(signal), is_done=is_sent),
     ]
+
+
+def describe_context(signal: Signal) -> str:
+    """Say when the newest context was sent, or why none was."""
+    first, newest = signal.first, signal.newest
+    if newest is not None and newest.is_sent:
+        size = f"{plural(newest.records_included, 'record')}, {plural(newest.tokens_after, 'token')}"
+        return f"{clock(newest.created_at)}, {size}"
+    if newest is not None:
+        return "not confirmed yet" if newest.awaits_delivery else "not inserted"
+    if signal.passed is not None:
+        return f"{clock(signal.passed.created_at)}, passed without"
+    is_old = first is not None and first[1] < timezone.now() - REQUESTS_WITHIN
+    return "none in the last day" if is_old else "with the same prompt"
 
 
 def clock(moment: datetime) -> str:

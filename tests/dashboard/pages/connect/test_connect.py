@@ -8,6 +8,9 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
+from contextopt.assemblies.assemble import decide_space
+from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.log import log_assembly
 from contextopt.assemblies.models import Assembly
 from contextopt.people.inputs import KeyIn
 from contextopt.people.keys import create_key, find_key
@@ -137,6 +140,27 @@ def test_each_way_has_its_light(agent: str, way: Way, team: Team, space: Space) 
     signal = read_signal(team, key)
     assert list(signal.ways) == [way]
     assert len(signal.assemblies) == 2
+
+
+def test_a_prompt_without_a_context_says_why(owner_client: Client, team: Team, space: Space) -> None:
+    key, _ = factories.make_key(team, name="notebook")
+    key.touch(Way.GATEWAY)
+    address = f"{URL}?key={key.pk}"
+    assert "Its contexts of the last day appear here" in html_of(owner_client, address)
+    factories.make_gateway_request(space, api_key=key, reason="timeout")
+    html = html_of(owner_client, address)
+    assert escape("The context took longer than the space's time limit.") in html
+    assert "passed without" in html and f"/traffic/prompts/?key={key.pk}" in html
+    request = AssemblyIn(space=space.slug, query="Why is the queue stuck?")
+    decision = decide_space(team_id=team.pk, request=request, actor="key:notebook")
+    log_assembly(decision, is_sent=False)
+    html = html_of(owner_client, address)
+    assert "the prompt was only audited" in html and "not inserted" in html
+    # The key and its first request, but no context.
+    assert html.count('<li class="done">') == 2
+    log_assembly(decision)
+    html = html_of(owner_client, address)
+    assert "only audited" not in html and html.count('<li class="done">') == 3
 
 
 def test_another_keys_requests_light_nothing(owner_client: Client, team: Team, space: Space) -> None:
