@@ -111,8 +111,8 @@ def make_gateway_key(*, team: Team, user: User, data: GatewayKeyIn) -> tuple[Api
     """
     actor, now = f"user:{user.get_username()}", timezone.now()
     [space_id] = find_spaces(team, [data.space])
-    limits = {"spaces": [data.space], "expires_at": now + timedelta(days=GATEWAY_DAYS)}
-    asked = KeyIn(name=data.name, scope="gateway", **limits)
+    ends = now + timedelta(days=GATEWAY_DAYS)
+    asked = KeyIn(name=data.name, scope="gateway", spaces=[data.space], expires_at=ends)
     key, secret = create_key(team=team, data=asked, actor=actor)
     ConnectCode.objects.create(
         team=team,
