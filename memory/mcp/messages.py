@@ -8,7 +8,7 @@ from contextopt.strictjson import DuplicateKey, check_keys
 def find_repeated_key(message: bytes) -> InvalidInput | None:
     """Return an error that names the key, if one object of the message has it twice.
 
-    What is no JSON is left to the SDK, which explains it.
+    The SDK explains texts that are not JSON.
     """
     try:
         check_keys(message)
