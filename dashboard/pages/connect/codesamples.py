@@ -46,9 +46,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
+    """A snippet. `is_more` ones are folded, as another way than the first ones."""
+
+    number: int
     title: str
     parts: tuple[Part, ...]
     note: str
+    is_more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,10 @@ class WayTab:
     way: Way
     label: str
     snippets: tuple[Snippet, ...]
+
+    @property
+    def more(self) -> tuple[Snippet, ...]:
+        return tuple(snippet for snippet in self.snippets if snippet.is_more)
 
 
 def fill_tabs(
@@ -89,11 +97,13 @@ def fill_tabs(
             tab["label"],
             tuple(
                 Snippet(
+                    number,
                     each["title"],
                     tuple(_parts(each["text"].strip(), gateway_values if name == Way.GATEWAY else values)),
                     each.get("note", ""),
+                    each.get("more", False),
                 )
-                for each in tab["snippets"]
+                for number, each in enumerate(tab["snippets"], 1)
             ),
         )
         for name, tab in _TABS.items()

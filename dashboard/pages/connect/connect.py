@@ -200,7 +200,7 @@ def _tabs(
     first = signal.first
     return {
         **gateway,
-        "opened": Way.GATEWAY if is_for_path else tabs[0].way,
+        "opened": Way.GATEWAY if is_for_path else first[0] if first and not made else tabs[0].way,
         "spaces": spaces,
         "offered": offered,
         "space": space,
