@@ -8,6 +8,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from contextopt.assemblies.models import Assembly
+from contextopt.engine.values import NOTHING_RELEVANT
 from contextopt.engine.wording import plural
 from contextopt.gateway.models import GatewayRequest
 from contextopt.inputs import read_digits
@@ -37,6 +38,17 @@ class Signal:
     @property
     def newest(self) -> Assembly | None:
         return self.assemblies[0] if self.assemblies else None
+
+    @property
+    def remark(self) -> str:
+        """Say why the newest context did not reach a model; empty if it did."""
+        if self.newest is None or self.newest.is_sent:
+            return ""
+        if not self.newest.awaits_delivery:
+            return "It was not inserted: the prompt was only audited."
+        if NOTHING_RELEVANT in self.newest.warning_codes:
+            return "Nothing in it was relevant, so the prompt went on without it. Ask what the space knows."
+        return "The tool has not confirmed yet that it arrived."
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +148,7 @@ def describe_context(signal: Signal) -> str:
         size = f"{plural(newest.records_included, 'record')}, {plural(newest.tokens_after, 'token')}"
         return f"{clock(newest.created_at)}, {size}"
     if newest is not None:
-        return "not confirmed yet" if newest.awaits_delivery else "not inserted"
+        return f"not with the prompt of {clock(newest.created_at)}"
     if signal.passed is not None:
         return f"{clock(signal.passed.created_at)}, passed without"
     is_old = first is not None and first[1] < timezone.now() - REQUESTS_WITHIN

@@ -17,7 +17,7 @@ from contextopt.people.keys import create_key, find_key
 from contextopt.people.models import ApiKey, AuditEvent, Team, Way, hash_key
 from contextopt.spaces.models import Space
 from dashboard.pages.connect.codesamples import KEY_VARIABLE, fill_tabs
-from dashboard.pages.connect.signals import read_signal
+from dashboard.pages.connect.signals import Signal, read_signal
 from tests import factories
 from tests.dashboard.conftest import HTMX, html_of
 
@@ -155,12 +155,33 @@ def test_a_prompt_without_a_context_says_why(owner_client: Client, team: Team, s
     decision = decide_space(team_id=team.pk, request=request, actor="key:notebook")
     log_assembly(decision, is_sent=False)
     html = html_of(owner_client, address)
-    assert "the prompt was only audited" in html and "not inserted" in html
+    assert "the prompt was only audited" in html and "not with the prompt of" in html
     # The key and its first request, but no context.
     assert html.count('<li class="done">') == 2
     log_assembly(decision)
     html = html_of(owner_client, address)
     assert "only audited" not in html and html.count('<li class="done">') == 3
+
+
+def test_a_context_that_did_not_arrive_is_not_called_sent(
+    owner_client: Client, team: Team, space: Space
+) -> None:
+    key, secret = factories.make_key(team)
+    Client().post(
+        "/api/v1/assemblies",
+        {"space": space.slug, "query": "Why is the queue stuck?", "awaits_delivery": True},
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {secret}", "User-Agent": "contextopt-hook/claude"},
+    )
+    html = html_of(owner_client, f"{URL}?key={key.pk}")
+    assert "The tool has not confirmed yet that it arrived." in html and "not with the prompt of" in html
+
+
+def test_a_hook_leaves_out_what_is_not_relevant() -> None:
+    left_out = Assembly(awaits_delivery=True, is_sent=False, warning_codes=["nothing_relevant"])
+    assert "Nothing in it was relevant" in Signal({}, (left_out,)).remark
+    sent = Assembly(awaits_delivery=True, is_sent=True, warning_codes=["nothing_relevant"])
+    assert Signal({}, (sent,)).remark == ""
 
 
 def test_another_keys_requests_light_nothing(owner_client: Client, team: Team, space: Space) -> None:
