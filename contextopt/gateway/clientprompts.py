@@ -1,8 +1,11 @@
-"""Recognises prompts that a client sends to itself: for titles, summaries, compaction, topics, suggestions.
+"""Recognises what a client writes in a person's place.
 
-They ask for a text about the conversation, and fix its form as templates do. People ask for summaries too,
-but they rarely say how long, in which format and without what, all at once. So such a prompt needs both: a
-sentence that asks for such a text, at its beginning or end, and at least two kinds of rules for the answer.
+It sends prompts to itself, for titles, summaries, compaction, topics, suggestions. They ask for a text about
+the conversation, and fix its form as templates do. People ask for summaries too, but they rarely say how
+long, in which format and without what, all at once. So such a prompt needs both: a sentence that asks for
+such a text, at its beginning or end, and at least two kinds of rules for the answer.
+
+And it adds texts to a person's conversation, after a compaction for example.
 """
 
 import re
@@ -84,6 +87,50 @@ def is_client_internal(prompt: Prompt, phrases: Sequence[str] = ()) -> bool:
         return True
     is_begun = sum(not item.is_system for item in prompt.items) > len(prompt.turns)
     return not prompt.tools and not is_begun and _is_template(system[:EDGE_CHARS])
+
+
+_OPENING_CHARS = 600
+_HANDOVER = (
+    re.compile(r"\b(?:summar[iy]|hand-?off|handover|checkpoint|compact)", re.IGNORECASE),
+    re.compile(
+        r"\b(?:language|different|another|other|previous|earlier|prior) (?:model|llm|agent|assistant)\b|"
+        r"\banother language model\b|\bcontext (?:window|limit|length)\b|\bout of (?:context|tokens|room)\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:here is|here's|below|following|produced|this is|was|were|has been|have been)\b", re.IGNORECASE
+    ),
+)
+_GO_ON = re.compile(
+    r"(?:please )?(?:continue|proceed|resume|go on|carry on|keep (?:going|working))\b", re.IGNORECASE
+)
+_GO_ON_CHARS = 300
+_GO_ON_TEXT = """
+a all and any anything are as ask carry clarification clear clearer continue do does doing done else for
+further go going have how if in instructions is it keep left more needed need needs next no not of on or
+otherwise please proceed remaining resume step steps still stop task tasks that the there things this to
+uncertain unclear unsure until up wait what with work working you your
+"""
+_GO_ON_WORDS = frozenset(_GO_ON_TEXT.split())
+_WORDS = re.compile(r"[^\W\d_]+")
+
+
+def says_go_on(text: str) -> bool:
+    """Tell whether a text lets the model go on by itself or ask, and names nothing to go on with.
+
+    People speak of themselves or of their work ("go on with the deploy, or ask me").
+    """
+    said = text.strip()
+    if len(said) > _GO_ON_CHARS or not _GO_ON.match(said):
+        return False
+    words = {word.casefold() for word in _WORDS.findall(said)}
+    return words <= _GO_ON_WORDS and "if" in words and not words.isdisjoint({"ask", "stop", "wait"})
+
+
+def is_handover(text: str) -> bool:
+    """Tell whether a text begins as the summary of a conversation that was cut, written by another model."""
+    opening = text.strip()[:_OPENING_CHARS]
+    return not text.rstrip().endswith("?") and all(sign.search(opening) for sign in _HANDOVER)
 
 
 def _is_template(text: str, least: int = RULES_MIN) -> bool:

@@ -128,7 +128,7 @@ class Conversation:
         """Tell whether earlier contexts may only be in the log: the prompt continues a conversation that this
         process does not remember.
         """
-        return not self.is_loaded and (len(prompt.turns) > 1 or prompt.ends_in_tool_results)
+        return not self.is_loaded and (len(prompt.turns) > 1 or prompt.goes_on)
 
 
 class Conversations:
@@ -282,7 +282,12 @@ def settled(prompt: Prompt, plan: Plan | None, phrases: Sequence[str]) -> Compos
         return Composed(reason=Reason.CLIENT_INTERNAL)
     if plan is not None and plan.is_for(prompt):
         return Composed(plan)
-    return Composed(reason=Reason.TOOL_RESULTS) if prompt.ends_in_tool_results else None
+    return Composed(reason=reason_without_question(prompt)) if prompt.goes_on else None
+
+
+def reason_without_question(prompt: Prompt) -> Reason:
+    """Return why a prompt that goes on with a question without a context gets none."""
+    return Reason.TOOL_RESULTS if prompt.ends_in_tool_results else Reason.CLIENT_INTERNAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import structlog
 
 from contextopt.assemblies.log import draw_ids
 from contextopt.assemblies.warmup import warm_up
+from contextopt.engine.text.promptparts import BlockPattern
 from contextopt.errors import Busy
 from contextopt.fairness import Lane, Turns
 from contextopt.gateway.admission import Admission
@@ -42,6 +43,7 @@ from contextopt.gateway.insertion import (
     load_texts,
     place_at,
     place_of,
+    reason_without_question,
     recall,
     settled,
 )
@@ -128,6 +130,12 @@ class Prepared:
     @property
     def mode(self) -> Mode:
         return self.conversation.mode if self.conversation else Mode.AUDIT
+
+    @property
+    def is_without_question(self) -> bool:
+        """Whether it goes on with an earlier question, which may have a context in the log."""
+        is_reason = self.reason in {Reason.TOOL_RESULTS, Reason.CLIENT_INTERNAL}
+        return is_reason and self.prompt is not None and self.prompt.goes_on
 
     @property
     def is_inserted(self) -> bool:
@@ -230,19 +238,21 @@ class Preparation:
         """Read the prompt and find its conversation. In insert mode, nothing else is done yet."""
         is_small = len(body) <= READ_AT_ONCE_BYTES and not has_more_values(body, READ_AT_ONCE_VALUES)
         admission, protocol = arrival.admission, arrival.protocol
+        space = admission.space
+        patterns = BlockPattern.parse_all(space.settings.tool_patterns) if space else []
         try:
             async with asyncio.timeout(limit):
                 if is_small:
-                    prompt = read_prompt(protocol, body)
+                    prompt = read_prompt(protocol, body, patterns)
                 else:
-                    prompt = await in_thread(self._readers, read_prompt, protocol, body)
+                    prompt = await in_thread(self._readers, read_prompt, protocol, body, patterns)
         except TimeoutError:
             return Prepared(reason=Reason.TIMEOUT)
         except TooLargeError:
             return Prepared(reason=Reason.TOO_LARGE)
         except UnreadablePromptError:
             return Prepared(reason=Reason.UNREADABLE)
-        if admission.space is None:
+        if space is None:
             return Prepared(prompt, reason=admission.reason or Reason.NO_SPACE)
         if not prompt.turns:
             return Prepared(prompt, reason=Reason.NO_QUESTION)
@@ -256,8 +266,8 @@ class Preparation:
         place = place_of(prompt)
         if conversation.drawn is not None and conversation.drawn[0] == place:
             return Prepared(prompt, conversation, drawn_id=conversation.drawn[1])
-        if prompt.ends_in_tool_results:
-            return Prepared(prompt, conversation, Reason.TOOL_RESULTS)
+        if prompt.goes_on:
+            return Prepared(prompt, conversation, reason_without_question(prompt))
         if is_client_internal(prompt, phrases):
             return Prepared(prompt, conversation, Reason.CLIENT_INTERNAL)
         drawn_id = self._take_id()
@@ -413,7 +423,7 @@ async def _recall(pool: Executor, known: Known) -> Plan | None:
         conversation.cut = conversation.cut or found.cut
     conversation.is_loaded = True
     plan = conversation.plan
-    if plan is not None and prompt.ends_in_tool_results and not plan.is_for(prompt):
+    if plan is not None and prompt.goes_on and not plan.is_for(prompt):
         # The user went back to an earlier question, or the question has no context.
         earlier = await in_thread(pool, recall, admission, conversation, place_of(prompt))
         return earlier.plan or plan

@@ -26,7 +26,6 @@ from contextopt.gateway.models import (
     Mode,
     Outcome,
     Protocol,
-    Reason,
 )
 from contextopt.gateway.preparation import Arrival, Prepared
 from contextopt.gateway.prompts import Sizes, count_tokens
@@ -85,7 +84,7 @@ class RequestJob:
         wants_text = admission.policy.keep == Keep.ALL
         answer = self.relayed.answer.read(arrival.protocol, wants_text=wants_text)
         is_audit = self.prepared.mode == Mode.AUDIT
-        if is_audit and (self.prepared.drawn_id is not None or self.prepared.reason == Reason.TOOL_RESULTS):
+        if is_audit and (self.prepared.drawn_id is not None or self.prepared.is_without_question):
             self.prepared = self._foresee()
         row = None
         with unless_deleted(), transaction.atomic():
@@ -112,7 +111,7 @@ class RequestJob:
         earlier, cut = conversation.plan, conversation.cut
         if earlier is not None and earlier.is_for(prompt):
             return replace(prepared, plan=earlier, reason=None)
-        if prepared.reason == Reason.TOOL_RESULTS:
+        if prepared.is_without_question:
             # The user may have gone back to an earlier question.
             plan = recall(admission, conversation, place_of(prompt)).plan
             return replace(prepared, plan=plan, reason=None if plan else prepared.reason)

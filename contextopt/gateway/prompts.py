@@ -134,8 +134,9 @@ class Prompt:
     """A prompt: its settings, the system prompt, and everything said, oldest first.
 
     `system` and `tools` are texts outside of the items. `system_slot` is None if nothing can be inserted
-    into the system prompt. A prompt that continues a stored answer shows none of the earlier turns.
-    `answer_tokens` is the limit for its answer, if it has one.
+    into the system prompt. `added` are the numbers of the items that hold only text of a client. A prompt
+    that continues a stored answer shows none of the earlier turns. `answer_tokens` is the limit for its
+    answer, if it has one.
     """
 
     model: str
@@ -145,14 +146,26 @@ class Prompt:
     system_slot: Slot | None
     items: tuple[Item, ...]
     turns: tuple[Turn, ...]
+    added: frozenset[int] = frozenset()
     continues: bool = False
     answer_tokens: int | None = None
 
     @cached_property
     def ends_in_tool_results(self) -> bool:
         """Whether the model called tools since the last user text, and this prompt brings their results."""
-        last = self.turns[-1].item if self.turns else -1
-        return any(item.is_tool_result for item in self.items[last + 1 :])
+        return any(item.is_tool_result for item in self.items[self._last + 1 :])
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether this prompt has no new question: only results of tools, or texts that a client added, came
+        since the last user text.
+        """
+        return self.ends_in_tool_results or max(self.added, default=-1) > self._last
+
+    @property
+    def _last(self) -> int:
+        """The item of the last user text, -1 if there is none."""
+        return self.turns[-1].item if self.turns else -1
 
     @cached_property
     def answered(self) -> tuple[Answered, ...]:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from contextopt.engine.text.promptparts import is_wrapped
+from contextopt.engine.text.promptparts import BlockPattern, is_wrapped
+from contextopt.gateway.clientprompts import is_handover, says_go_on
 from contextopt.gateway.prompts import (
     Item,
     Prompt,
@@ -24,7 +25,8 @@ from contextopt.gateway.prompts import (
 )
 from contextopt.strictjson import has_more_values, string_end
 
-type Reader = Callable[[bytes], Prompt]
+type Patterns = Sequence[BlockPattern]
+type Reader = Callable[[bytes, Patterns], Prompt]
 
 # Reading this many takes up to 150 ms, depending on the values.
 VALUES_MAX = 30_000
@@ -72,12 +74,12 @@ class Place(NamedTuple):
         return Span(self.start, self.end)
 
 
-def read_chat(body: bytes) -> Prompt:
+def read_chat(body: bytes, patterns: Patterns = ()) -> Prompt:
     """Read a request of /v1/chat/completions. Raises: UnreadablePromptError."""
     request, root = _parse(body)
     places, said = _list(root, request, "messages")
     items = _items(places, said, lambda value: _field(value, "role") in RESULT_ROLES)
-    turns = _turns(body, places, said, items, part="text")
+    turns, added = _turns(body, places, said, items, "text", patterns)
     slot: Slot | None = None
     instructing = [number for number, item in enumerate(items) if item.is_system]
     if instructing:
@@ -85,16 +87,17 @@ def read_chat(body: bytes) -> Prompt:
         slot = _message_slot(places[last].end, said[last]["role"], is_after=True)
     elif places:
         slot = _message_slot(places[0].start, "system", is_after=False)
-    return _prompt(request, "", slot, items, turns)
+    return _prompt(request, "", slot, items, turns, added)
 
 
-def read_responses(body: bytes) -> Prompt:
+def read_responses(body: bytes, patterns: Patterns = ()) -> Prompt:
     """Read a request of /v1/responses. Raises: UnreadablePromptError."""
     request, root = _parse(body)
     system = _field(request, "instructions")
     continues = bool(request.get("previous_response_id") or request.get("conversation"))
     given = request.get("input")
     places: Sequence[Place] = ()
+    added: frozenset[int] = frozenset()
     if isinstance(given, str):
         place = root.members["input"]
         items = [Item(place.span, given)]
@@ -102,14 +105,14 @@ def read_responses(body: bytes) -> Prompt:
     else:
         places, said = _list(root, request, "input")
         items = _items(places, said, lambda value: _field(value, "type").endswith("_output"))
-        turns = _turns(body, places, said, items, part="input_text")
+        turns, added = _turns(body, places, said, items, "input_text", patterns)
     slot = _field_slot(body, root, "instructions")
     if slot is None and places:
         slot = _message_slot(places[0].start, "developer", is_after=False)
-    return _prompt(request, system, slot, items, turns, continues=continues)
+    return _prompt(request, system, slot, items, turns, added, continues=continues)
 
 
-def read_messages(body: bytes) -> Prompt:
+def read_messages(body: bytes, patterns: Patterns = ()) -> Prompt:
     """Read a request of /v1/messages. Raises: UnreadablePromptError."""
     request, root = _parse(body)
     places, said = _list(root, request, "messages")
@@ -118,24 +121,27 @@ def read_messages(body: bytes) -> Prompt:
         said,
         lambda value: any(_field(part, "type") == "tool_result" for part in _values(value, "content")),
     )
-    turns = _turns(body, places, said, items, part="text")
+    turns, added = _turns(body, places, said, items, "text", patterns)
     slot = _field_slot(body, root, "system")
     if isinstance(request.get("system"), list):
         place = root.members["system"]
         parts = place.elements
         at = parts[-1].end if parts else place.start + 1
         slot = Slot(at, (b"," if parts else b"") + b'{"type":"text","text":"', b'"}')
-    return _prompt(request, text_in(request.get("system")), slot, items, turns)
+    return _prompt(request, text_in(request.get("system")), slot, items, turns, added)
 
 
 READERS: Mapping[str, Reader] = {"chat": read_chat, "responses": read_responses, "messages": read_messages}
 
 
-def read_prompt(protocol: str, body: bytes) -> Prompt:
-    """Read a request of any protocol. Raises: UnreadablePromptError, TooLargeError."""
+def read_prompt(protocol: str, body: bytes, patterns: Patterns = ()) -> Prompt:
+    """Read a request of any protocol. `patterns` tell what the team's tools add to user texts.
+
+    Raises: UnreadablePromptError, TooLargeError.
+    """
     if has_more_values(body, VALUES_MAX) or has_more_text(body, TEXT_MAX_BYTES):
         raise TooLargeError
-    return READERS[protocol](body)
+    return READERS[protocol](body, patterns)
 
 
 def has_more_text(body: bytes, most: int) -> bool:
@@ -229,6 +235,7 @@ def _prompt(
     slot: Slot | None,
     items: Sequence[Item],
     turns: Sequence[Turn],
+    added: frozenset[int],
     *,
     continues: bool = False,
 ) -> Prompt:
@@ -241,30 +248,47 @@ def _prompt(
         system_slot=slot,
         items=tuple(items),
         turns=tuple(turns),
+        added=added,
         continues=continues,
         answer_tokens=next((n for n in map(request.get, _ANSWER_LIMITS) if isinstance(n, int)), None),
     )
 
 
 def _turns(
-    body: bytes, places: Sequence[Place], said: Sequence[Any], items: Sequence[Item], *, part: str
-) -> list[Turn]:
-    """Return the user's texts. Only the last one of a message counts that a person wrote.
+    body: bytes,
+    places: Sequence[Place],
+    said: Sequence[Any],
+    items: Sequence[Item],
+    part: str,
+    patterns: Patterns,
+) -> tuple[list[Turn], frozenset[int]]:
+    """Return the user's texts, and the items with texts that a client added after one of them.
 
-    Text that a tool adds to a result, such as a reminder beside it, is no text of the user.
+    Only the last text of a message counts that a person wrote. Later messages cannot change what an earlier
+    one is, so that blocks keep their places.
     """
-    found = []
+    found: list[Turn] = []
+    added: set[int] = set()
+    has_person = False
     for number, (place, value) in enumerate(zip(places, said, strict=True)):
-        if _field(value, "role") == "user" and "content" in value:
-            turn = _turn(body, place.members["content"], value["content"], number, part)
-            before = items[number - 1] if number else items[number]
-            is_beside_result = items[number].is_tool_result or before.is_tool_result
-            if turn and not (is_beside_result and is_wrapped(turn.text)):
-                found.append(turn)
-    return found
+        if _field(value, "role") != "user" or "content" not in value:
+            continue
+        turn = _turn(body, place.members["content"], value["content"], number, part, patterns)
+        if turn is None:
+            continue
+        text, wrapped = turn.text, is_wrapped(turn.text, patterns)
+        is_beside_result = items[number].is_tool_result or items[max(0, number - 1)].is_tool_result
+        is_next = bool(found) and found[-1].item == number - 1
+        is_added = wrapped or says_go_on(text) or (is_next and is_handover(text))
+        if (wrapped and is_beside_result) or (has_person and is_added):
+            added.add(number)
+        else:
+            found.append(turn)
+            has_person |= not wrapped
+    return found, frozenset(added)
 
 
-def _turn(body: bytes, place: Place, content: Any, item: int, part: str) -> Turn | None:
+def _turn(body: bytes, place: Place, content: Any, item: int, part: str, patterns: Patterns) -> Turn | None:
     opening = b'{"type":"%s","text":' % part.encode()
     if isinstance(content, str):
         end = Splice(place.end, b"}]")
@@ -278,7 +302,7 @@ def _turn(body: bytes, place: Place, content: Any, item: int, part: str) -> Turn
     }
     if not texts:
         return None
-    written = [number for number, text in texts.items() if not is_wrapped(text)]
+    written = [number for number, text in texts.items() if not is_wrapped(text, patterns)]
     last = written[-1] if written else max(texts)
     at = place.elements[last].start
     in_text = Slot(_find(body, at, 1).members["text"].start + 1)

@@ -64,14 +64,23 @@ def split_prompt(text: str, patterns: Sequence[BlockPattern] = ()) -> list[Part]
     return parts
 
 
-def is_wrapped(text: str) -> bool:
-    """Return whether a text is only blocks that tools add."""
-    if text.strip()[:1] not in _WRAPPING:
+def prose_of(text: str, patterns: Sequence[BlockPattern] = ()) -> str:
+    """Return the prose of a prompt without what was pasted or wrapped around it; all of it without prose."""
+    parts = [part for part in split_prompt(text, patterns) if part.kind == PartKind.PROSE]
+    return "\n".join(text[part.start : part.end] for part in parts) or text
+
+
+def is_wrapped(text: str, patterns: Sequence[BlockPattern] = ()) -> bool:
+    """Return whether a text is only blocks that tools add. `patterns` are those that a team has added."""
+    begin = text.lstrip()
+    if begin[:1] not in _WRAPPING and not any(
+        each.begin and begin.startswith(each.begin) for each in patterns
+    ):
         return False
     wrapped = [span for block in _tagged(text) for span in block.wrapped(text)]
     at = 0
     for block in [
-        *_outermost(wrapped),
+        *_outermost([*wrapped, *_matched(text, patterns)]),
         Part(PartKind.WRAPPED, len(text), len(text)),
     ]:
         if text[at : block.start].strip():
@@ -87,7 +96,8 @@ _TAG = re.compile(r"[<\[](/?)([A-Za-z][\w.:-]{0,60})(?:\s[^<>\[\]]{0,300})?[>\]]
 _BORDER = re.compile(r"^\W{2,10}\s?(BEGIN|END|START|STOP)\b[ _:-]*([^\n]{0,60}?)[^\w\n]{0,80}$", re.MULTILINE)
 # A block with such a name holds what a person wrote.
 _OF_PERSON = re.compile(
-    r"(?:^|[_.:-])(?:task|query|question|prompt|request|message|feedback|ask)$", re.IGNORECASE
+    r"(?:^|[_.:-]|(?-i:(?<=[a-z])(?=[A-Z])))(?:task|query|question|prompt|request|message|feedback|ask)$",
+    re.IGNORECASE,
 )
 # Blanks before a tag that begins its line.
 _INDENT_MAX = 20

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from contextopt.gateway.clientprompts import is_client_internal
+from contextopt.gateway.clientprompts import is_client_internal, is_handover, says_go_on
 from contextopt.gateway.prompts import Prompt
 from contextopt.gateway.protocols import read_chat
 
@@ -119,3 +119,71 @@ def test_a_long_paste_between_does_not_matter() -> None:
     text = f"{TITLE}\n\n{'word ' * 5_000}"
     assert is_client_internal(prompt_of(user(text)))
     assert is_client_internal(prompt_of(user(f"{'word ' * 5_000}\n\n{SUMMARY}")))
+
+
+HANDOVER = """A different model worked on this until its context was full, and left the summary below.
+
+The queue was stuck because a worker held its lock. It was restarted."""
+
+
+def texts_of(*messages: dict[str, Any]) -> list[str]:
+    return [turn.text for turn in prompt_of(*messages).turns]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Go on if there is more to do, or ask if it is not clear.",
+        "Continue if there are steps left, and stop and wait for instructions otherwise.",
+    ],
+)
+def test_a_client_lets_the_model_go_on(text: str) -> None:
+    assert says_go_on(text)
+    prompt = prompt_of(*TALK, user(text))
+    assert ([turn.text for turn in prompt.turns], prompt.goes_on) == ([TALK[0]["content"]], True)
+    # Alone, it is all that there is.
+    assert texts_of(user(text)) == [text]
+
+
+def test_a_summary_is_handed_over() -> None:
+    question = user("Why is the queue stuck?")
+    prompt = prompt_of(question, user(HANDOVER))
+    assert ([turn.item for turn in prompt.turns], prompt.goes_on) == ([0], True)
+    assert texts_of(question, user(HANDOVER), user("And now?"))[1:] == ["And now?"]
+    # A person who was answered pastes one.
+    assert texts_of(*TALK, user(HANDOVER)) == [TALK[0]["content"], HANDOVER]
+    assert texts_of(user(HANDOVER)) == [HANDOVER]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *PEOPLES,
+        "Continue",
+        "Please go on",
+        "Go on with the deploy if the tests pass, or ask me.",
+        "Continue if the disk is full, stop if not.",
+        "Proceed if you can, otherwise tell me why not",
+        "Resume the import if it has stopped, and wait for Ada",
+        "Here is the summary that another model wrote of our meeting. Is it right?",
+        "The previous agent told me that my order was sent. Where is it?",
+    ],
+)
+def test_people_go_on_too(text: str) -> None:
+    assert texts_of(*TALK, user(text))[1:] == [text]
+    assert not is_handover(text)
+
+
+SHELL = "<shell-input>ls</shell-input>\n<shell-stdout>notes.md\nWhat is left to do?</shell-stdout>"
+
+
+def test_what_a_client_wraps_is_no_question() -> None:
+    assert texts_of(user("<env>\ncwd: /srv\n</env>"), *TALK)[1:] == [TALK[0]["content"]]
+    prompt = prompt_of(*TALK, user(SHELL))
+    assert ([turn.item for turn in prompt.turns], prompt.goes_on) == ([0], True)
+    assert texts_of(*TALK, user(SHELL), user("And now?"))[1:] == ["And now?"]
+    # A program that wraps every question has no others.
+    assert texts_of(user("<ticket>Late.</ticket>"), user("<ticket>Broken.</ticket>"))[1:] == [
+        "<ticket>Broken.</ticket>"
+    ]
+    assert texts_of(*TALK, user("<userRequest>Why?</userRequest>"))[1:] == ["<userRequest>Why?</userRequest>"]

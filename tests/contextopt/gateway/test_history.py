@@ -19,7 +19,7 @@ from contextopt.gateway.prompts import (
     splice,
     spoken_tokens,
 )
-from contextopt.gateway.protocols import READERS
+from contextopt.gateway.protocols import read_prompt
 
 LISTS = {"chat": "messages", "responses": "input", "messages": "messages"}
 USED = re.compile(r"(call|result)#(\d+);")
@@ -32,7 +32,7 @@ def count(text: str) -> int:
 def cut(protocol: str, request: Any, limit: int, held: int = 0) -> tuple[list[Any], int]:
     """Return what is left of a request's list, and the turn that it was cut at."""
     body = json.dumps(request, indent=1).encode()
-    prompt = READERS[protocol](body)
+    prompt = read_prompt(protocol, body)
     turn = cut_history(prompt, limit, count, held)
     left = json.loads(splice(body, [], cut_spans(prompt, turn)))
     assert len(left[LISTS[protocol]]) == len(prompt.items) - len(dropped_items(prompt, turn))
@@ -255,7 +255,7 @@ def used(said: Any) -> dict[str, set[str]]:
 @given(data=st.data())
 def test_a_call_and_its_result_are_never_parted(protocol: str, data: st.DataObject) -> None:
     request = data.draw(stories(protocol))
-    said, prompt = request[LISTS[protocol]], READERS[protocol](json.dumps(request).encode())
+    said, prompt = request[LISTS[protocol]], read_prompt(protocol, json.dumps(request).encode())
     if not prompt.turns:
         return
     limit, held = data.draw(st.integers(0, 60)), data.draw(st.integers(0, len(prompt.turns) - 1))

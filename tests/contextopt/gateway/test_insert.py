@@ -319,6 +319,48 @@ def test_a_prompt_that_a_client_sends_to_itself(inserting: Inserting, upstream: 
     assert sent(upstream)[0] == before[0]
 
 
+@pytest.mark.parametrize("is_second", [False, True])
+@pytest.mark.parametrize(
+    "added",
+    [
+        "<shell-input>ls</shell-input>\n<shell-stdout>notes.md</shell-stdout>",
+        "EDITOR Which tab is open? END",
+        "Go on if there is more to do, or ask if it is not clear.",
+    ],
+)
+def test_what_a_client_adds_is_no_new_question(
+    inserting: Inserting, upstream: Upstream, added: str, is_second: bool
+) -> None:
+    caller = inserting(placement="append")
+    publish_settings(space=caller.space, created_by="test", tool_patterns="EDITOR … END")
+    asked = said(FIRST, "An old lock.", *([SECOND, "The worker."] if is_second else []))
+    first = caller.post("/v1/chat/completions", {"model": "m", "messages": asked[:-1]})
+    before = sent(upstream)
+    caller.logged(1)
+    messages = [*asked, {"role": "user", "content": added}]
+    second = caller.post("/v1/chat/completions", {"model": "m", "messages": messages})
+    assert second.headers["x-contextopt-assembly"] == first.headers["x-contextopt-assembly"]
+    assert sent(upstream) == [*before, *messages[len(before) :]]
+    row = caller.logged(2)[1]
+    assert (row.is_inserted, row.turn) == (True, len(before) // 2)
+
+
+def test_what_a_client_adds_gets_no_context_of_its_own(inserting: Inserting, upstream: Upstream) -> None:
+    caller = inserting(placement="append")
+    added = "Go on if there is more to do, or ask if it is not clear."
+    response = caller.chat(FIRST, "An old lock.", added)
+    assert response.headers["x-contextopt-status"] == "client_internal"
+    assert sent(upstream) == said(FIRST, "An old lock.", added)
+
+
+def test_in_audit_what_a_client_adds_has_the_context_of_its_question(caller: Caller) -> None:
+    caller.chat(FIRST)
+    caller.logged(1)
+    caller.chat(FIRST, "An old lock.", "<shell-stdout>notes.md</shell-stdout>")
+    asked, added = caller.logged(2)
+    assert (added.mode, added.assembly_id) == ("audit", asked.assembly_id)
+
+
 def test_a_clients_own_prompt_is_not_foreseen(caller: Caller) -> None:
     body = {"model": "m", "max_tokens": 1, "messages": said("quota")}
     assert caller.post("/v1/chat/completions", body).headers["x-contextopt-status"] == "client_internal"

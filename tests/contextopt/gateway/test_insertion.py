@@ -132,7 +132,7 @@ def test_the_last_of_a_repeated_name_counts() -> None:
 def test_taking_it_out_restores_the_bytes(protocol: str, data: st.DataObject) -> None:
     request = data.draw(requests[protocol])
     body = dump(request, data.draw(json_values), data.draw(indents), is_ascii=data.draw(st.booleans()))
-    prompt = READERS[protocol](body)
+    prompt = read_prompt(protocol, body)
     splices = [one for slot in slots(prompt) for one in slot.splices(frame_block(BLOCK, "a1b2"))]
     changed = splice(body, splices)
     assert take_out(changed, splices) == body
@@ -144,9 +144,9 @@ def test_taking_it_out_restores_the_bytes(protocol: str, data: st.DataObject) ->
 @given(data=st.data())
 def test_blocks_stand_before_their_texts(protocol: str, data: st.DataObject) -> None:
     body = dump(data.draw(requests[protocol]), None, data.draw(indents), is_ascii=False)
-    prompt = READERS[protocol](body)
+    prompt = read_prompt(protocol, body)
     for turn in prompt.turns:
-        changed = READERS[protocol](splice(body, placed(turn).splices(BLOCK)))
+        changed = read_prompt(protocol, splice(body, placed(turn).splices(BLOCK)))
         [again] = [one for one in changed.turns if one.item == turn.item]
         assert again.text in {turn.text, BLOCK + turn.text}
         assert BLOCK in changed.items[turn.item].text
@@ -166,7 +166,7 @@ def test_chat_positions() -> None:
         ]
     }
     body = json.dumps(request).encode()
-    prompt = READERS["chat"](body)
+    prompt = read_prompt("chat", body)
     assert prompt.system_slot is not None
     changed = json.loads(splice(body, [one for slot in slots(prompt) for one in slot.splices("B\n")]))[
         "messages"
@@ -179,7 +179,7 @@ def test_chat_positions() -> None:
 
 def test_without_a_system_message_one_is_added() -> None:
     body = b'{"messages":[{"role":"user","content":"Q"}]}'
-    slot = READERS["chat"](body).system_slot
+    slot = read_prompt("chat", body).system_slot
     assert slot is not None
     changed = json.loads(splice(body, slot.splices("B")))
     assert changed["messages"][0] == {"role": "system", "content": "B"}
@@ -196,7 +196,7 @@ def test_without_a_system_message_one_is_added() -> None:
 )
 def test_messages_system(system: Any, expected: Any) -> None:
     body = json.dumps({"system": system, "messages": [{"role": "user", "content": "Q"}]}).encode()
-    slot = READERS["messages"](body).system_slot
+    slot = read_prompt("messages", body).system_slot
     assert slot is not None
     assert json.loads(splice(body, slot.splices("B\n")))["system"] == expected
 
@@ -205,7 +205,7 @@ def test_messages_system(system: Any, expected: Any) -> None:
 def test_a_missing_system_prompt_is_added(protocol: str, name: str) -> None:
     item = {"role": "user", "content": "Q"}
     body = json.dumps({"messages": [item], "input": [item]}).encode()
-    slot = READERS[protocol](body).system_slot
+    slot = read_prompt(protocol, body).system_slot
     assert slot is not None
     assert json.loads(splice(body, slot.splices("B\n")))[name] == "B\n"
 
@@ -216,7 +216,7 @@ def test_messages_after_tool_results() -> None:
         {"type": "text", "text": "And now?"},
     ]
     body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
-    prompt = READERS["messages"](body)
+    prompt = read_prompt("messages", body)
     changed = json.loads(splice(body, placed(prompt.turns[-1]).splices("B")))["messages"][0]["content"]
     assert [part.get("text", part["type"]) for part in changed] == ["tool_result", "B", "And now?"]
 
@@ -239,7 +239,7 @@ def test_messages_after_tool_results() -> None:
     ],
 )
 def test_turns_that_end_in_tool_results(protocol: str, request_: Any) -> None:
-    prompt = READERS[protocol](json.dumps(request_).encode())
+    prompt = read_prompt(protocol, json.dumps(request_).encode())
     assert prompt.ends_in_tool_results
     assert [turn.text for turn in prompt.turns] == ["Q"]
 
@@ -252,7 +252,7 @@ def test_roles_and_types_that_are_no_texts(protocol: str, odd: Any) -> None:
         {"role": "user", "content": [{"type": odd, "text": "b"}]},
         {"role": "user", "content": "c"},
     ]
-    prompt = READERS[protocol](json.dumps({"messages": said, "input": said}).encode())
+    prompt = read_prompt(protocol, json.dumps({"messages": said, "input": said}).encode())
     assert [turn.text for turn in prompt.turns] == ["c"]
     assert not prompt.ends_in_tool_results
 
@@ -260,7 +260,7 @@ def test_roles_and_types_that_are_no_texts(protocol: str, odd: Any) -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"3", b'{"messages": {}}', b"\xff\xfe{", b'{"a": "\xff"}'])
 def test_other_bytes_are_unreadable(body: bytes) -> None:
     with pytest.raises(UnreadablePromptError):
-        READERS["chat"](body)
+        read_prompt("chat", body)
 
 
 @pytest.mark.parametrize(
@@ -286,4 +286,4 @@ def test_images_and_files_are_no_text(part: str, is_read: bool) -> None:
 
 def test_deep_nesting_is_no_fault() -> None:
     body = b'{"x":' + b"[" * 100 + b"]" * 100 + b',"messages":[{"role":"user","content":"Q"}]}'
-    assert READERS["chat"](body).turns[0].text == "Q"
+    assert read_prompt("chat", body).turns[0].text == "Q"
