@@ -13,7 +13,7 @@ from contextopt.engine.queryanalysis import without_framing
 from contextopt.engine.ranking import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
 from contextopt.engine.text.promptparts import Span
-from contextopt.engine.text.promptpassages import PLAIN_MAX, Candidate, candidates, choose, searched_text
+from contextopt.engine.text.promptpassages import Candidate, candidates, choose, is_plain, searched_text
 from contextopt.search.embedders.current import QueryVector, embed_queries, is_remote
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
@@ -157,7 +157,7 @@ def prepare_query(text: str, patterns: str | None = None, *, spans: Sequence[Spa
     """
     if spans:
         found = tuple([Candidate(span) for span in spans])
-    elif len(text) <= PLAIN_MAX and "\n" not in text.strip():
+    elif is_plain(text):
         found = (Candidate(Span(0, len(text))),)
     else:
         found = tuple(candidates(text, patterns))

@@ -31,6 +31,9 @@ else:
 # Conflict, and returns true if it has checked them.
 settings_proposed = Signal()
 
+# Most spaces of a team have none, or share them.
+PATTERNS_MAX = 50
+
 
 @lru_cache(maxsize=1_000)
 def parse_settings(stored: str) -> Settings:
@@ -62,6 +65,15 @@ class SettingsField(_SettingsField):
 class ContextConfigQuerySet(models.QuerySet["ContextConfig"]):
     def active(self) -> Self:
         return self.filter(is_active=True)
+
+    def tool_patterns(self, team_id: int, space: str | None = None) -> str:
+        """Return the patterns of what the team's tools add to prompts, one a line: those of one space, or of
+        all of the team's.
+        """
+        rows = self.active().filter(space__team=team_id).exclude(settings__tool_patterns=None)
+        rows = rows.filter(space__slug=space) if space else rows
+        found = rows.order_by().values_list("settings__tool_patterns", flat=True).distinct()
+        return "\n".join(sorted(filter(None, found[:PATTERNS_MAX])))
 
     @transaction.atomic
     def publish(

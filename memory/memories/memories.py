@@ -9,10 +9,13 @@ from django.utils import timezone
 
 from contextopt.agents.tasks import check_task
 from contextopt.engine.text.lexical import detect_language
+from contextopt.engine.text.promptpassages import is_plain
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
+from contextopt.search.hybrid import PreparedQuery, prepare_query
 from contextopt.search.registry import Searchable
+from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.models import Space
 from contextopt.sql import find_one
 from memory.memories.inputs import MemoryIn, MemoryPatch
@@ -58,6 +61,16 @@ SEARCHABLE = Searchable(
     tags_column="tags",
     conditions=(("repository", "repository"), ("category", "category"), ("trust_level", "trust_level")),
 )
+
+
+def prepare_memory_query(team_id: int, text: str, space: str | None = None) -> PreparedQuery:
+    """Prepare a text that memories are searched for.
+
+    What the tools of a space add is told by its settings. Without a space, those of all of the team's count.
+    """
+    if is_plain(text):
+        return prepare_query(text)
+    return prepare_query(text, ContextConfig.objects.tool_patterns(team_id, space))
 
 
 def find_memory(team_id: int, memory_id: int) -> Memory:

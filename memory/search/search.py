@@ -12,9 +12,10 @@ from contextopt.errors import InvalidInput
 from contextopt.inputs import show
 from contextopt.people.models import Team
 from contextopt.search import registry
-from contextopt.search.hybrid import Hit, Method, Question, Target, prepare_query, search_all
+from contextopt.search.hybrid import Hit, Method, Question, Target, search_all
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.spaces.models import Space
+from memory.memories.memories import prepare_memory_query
 from memory.search.inputs import Kind, SearchIn
 
 CONTENT_SHOWN = 20_000
@@ -85,7 +86,7 @@ def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
         NotFound: the team has no such space.
     """
     targets = targets_of(team, request)
-    question = prepare_query(request.query).choose(targets)
+    question = prepare_memory_query(team.pk, request.query, request.space).choose(targets)
     hits = search_all(
         targets,
         question,

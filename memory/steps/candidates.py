@@ -26,10 +26,10 @@ from contextopt.repositories.graphs import join_manifests, outline_tree, read_ma
 from contextopt.repositories.inputs import LIMIT_MAX, TASK_MAX, RelevantIn
 from contextopt.repositories.models import Repository, RepositoryFile
 from contextopt.repositories.relevantfiles import rank_repository
-from contextopt.search.hybrid import Hit, prepare_query, search
+from contextopt.search.hybrid import Hit, search
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
-from memory.memories.memories import EMBEDDED_AT_ONCE, SEARCHABLE
+from memory.memories.memories import EMBEDDED_AT_ONCE, SEARCHABLE, prepare_memory_query
 from memory.memories.models import STRATEGY, Memory
 
 LOW_RELEVANCE = "low_relevance"
@@ -69,7 +69,7 @@ def find_memories(team: Team, *, task: str, repository: str) -> Found:
     hits = search(
         SEARCHABLE,
         team.pk,
-        prepare_query(task),
+        prepare_memory_query(team.pk, task),
         filters=SearchFilters(without_types=(STRATEGY,), conditions=allowed),
         limit=MEMORIES_MAX,
     )

@@ -12,6 +12,8 @@ from django.db.models import F
 from contextopt.agents.models import Task
 from contextopt.assemblies.models import Assembly, Kind
 from contextopt.assemblies.savings import PlainText, Saving, log_saving
+from contextopt.engine.text.promptparts import BlockPattern, prose_of
+from contextopt.engine.text.promptpassages import is_plain
 from contextopt.engine.text.quoting import STRATEGY_HINT, fence
 from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_counter
 from contextopt.errors import InvalidInput, ServiceUnavailable
@@ -19,6 +21,7 @@ from contextopt.people.models import Team
 from contextopt.search.hybrid import prepare_query, search
 from contextopt.search.registry import SearchFilters
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.spaces.configs import ContextConfig
 from memory.memories.inputs import HintIn
 from memory.memories.memories import EMBEDDED_AT_ONCE, SEARCHABLE
 from memory.memories.models import STRATEGY, Memory
@@ -123,7 +126,7 @@ def find_similar(team: Team, *, task: str, repository: str, as_of: datetime | No
     hits = search(
         SEARCHABLE,
         team.pk,
-        prepare_query(task[:HINTED_TASK_CHARS]),
+        prepare_query(_asked(team.pk, task)[:HINTED_TASK_CHARS]),
         filters=SearchFilters(types=(STRATEGY,), date_to=as_of, conditions=allowed),
         limit=STRATEGIES_LOOKED_AT,
         min_similarity=SIMILARITY_NEEDED,
@@ -140,6 +143,13 @@ def find_similar(team: Team, *, task: str, repository: str, as_of: datetime | No
         key=lambda each: (each.decayed * (0.5 + each.memory.trust), each.memory.pk),
         default=None,
     )
+
+
+def _asked(team_id: int, task: str) -> str:
+    """Return what a person wrote of a task, without what was pasted or wrapped around it."""
+    if is_plain(task):
+        return task
+    return prose_of(task, BlockPattern.parse_all(ContextConfig.objects.tool_patterns(team_id)))
 
 
 def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:

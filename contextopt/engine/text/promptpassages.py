@@ -43,6 +43,11 @@ class Candidate:
     asks: bool = False
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a text is the question as a whole: a short, single line."""
+    return len(text) <= PLAIN_MAX and "\n" not in text.strip()
+
+
 def candidates(text: str, patterns: str | None = None) -> list[Candidate]:
     """Return at most `CANDIDATES_MAX` candidates, the worthiest first.
 

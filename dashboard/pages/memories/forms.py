@@ -8,12 +8,12 @@ from django.db.models import QuerySet
 
 from contextopt.agents.models import REPOSITORY_MAX
 from contextopt.inputs import Input
-from contextopt.search.hybrid import prepare_query, search
+from contextopt.search.hybrid import search
 from contextopt.search.registry import SearchFilters
 from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, TeamFilterForm
 from dashboard.kit.forms import InputForm, ListField, NotesField, ObjectField
 from memory.memories.inputs import HintIn, MemoryIn, MemoryPatch
-from memory.memories.memories import SEARCHABLE
+from memory.memories.memories import SEARCHABLE, prepare_memory_query
 from memory.memories.models import CONTENT_MAX, MEMORY_TYPES, STRATEGY, TAG_MAX, TYPE_MAX, Memory, TrustLevel
 from memory.strategies.inputs import CompletionIn
 
@@ -133,7 +133,11 @@ class MemoriesForm(TeamFilterForm):
             conditions=tuple((name, (value,)) for name, value in conditions.items()),
         )
         hits = search(
-            SEARCHABLE, self.team.pk, prepare_query(self.searched), filters=filters, limit=FOUND_MAX
+            SEARCHABLE,
+            self.team.pk,
+            prepare_memory_query(self.team.pk, self.searched),
+            filters=filters,
+            limit=FOUND_MAX,
         )
         rows = Memory.objects.of(self.team).defer("payload").in_bulk([hit.id for hit in hits])
         return [rows[hit.id] for hit in sorted(hits, key=lambda hit: -hit.decayed) if hit.id in rows]
