@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
+from time import perf_counter
 
 from django.test import override_settings
 
-from benchmarks.figures import Figure, Section, at_least, at_most
+from benchmarks.figures import Figure, Sample, Section, at_least, at_most
 from benchmarks.retrieval.dialogues import Dialogue, Question, load_dialogues
 from benchmarks.retrieval.evidence import measure_context
 from benchmarks.retrieval.recall import KINDS as CONVERSATIONS
@@ -91,16 +92,32 @@ def prompt_with(question: str, paste: Paste, place: str, chars: int, rng: random
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The recall of a question alone and with a paste, by budget, and whether nothing seemed to be about it.
+class _Answer:
+    """The recall of a context, whether nothing seemed to be about the question, and its time."""
 
-    `is_foreign_warned` says the same of another conversation, None where that is not asked.
+    recall: float
+    is_warned: bool
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question alone and with a paste, by budget. `is_foreign_warned` says whether nothing seemed to be
+    about it in another conversation, None where that is not asked.
     """
 
-    bare: Mapping[int, float]
-    pasted: Mapping[int, float]
-    is_warned: bool
+    bare: Mapping[int, "_Answer"]
+    pasted: Mapping[int, "_Answer"]
     is_foreign_warned: bool | None
+
+    @property
+    def is_warned(self) -> bool:
+        return self.pasted[BUDGETS[0]].is_warned
+
+    @property
+    def ms(self) -> float:
+        """The milliseconds that the paste adds."""
+        return fmean(self.pasted[budget].ms - self.bare[budget].ms for budget in BUDGETS)
 
 
 type _Results = dict[tuple[str, Paste], list[_Asked]]
@@ -113,18 +130,19 @@ class _Run:
     spaces: Mapping[str, Space]
     recount: Recount
 
-    def ask(self, dialogue: Dialogue, question: Question, text: str, budget: int) -> tuple[float, bool]:
-        """Return the recall, and whether nothing seemed to be about the question."""
+    def ask(self, dialogue: Dialogue, question: Question, text: str, budget: int) -> _Answer:
         request = AssemblyIn(
             space=self.spaces[dialogue.name].slug, query=text, as_of=dialogue.ended_at, context_tokens=budget
         )
+        started = perf_counter()
         result = assemble_space(
             team_id=self.spaces[dialogue.name].team_id, request=request, actor="benchmarks", store=False
         )
+        ms = (perf_counter() - started) * 1_000
         self.recount.check(result.text, budget=budget, certificate=result.certificate.to_json())
         own = question.evidence & {turn.id for turn in dialogue.turns}
         recall = measure_context(dialogue, question, context_of(result), budget).recall if own else 0.0
-        return recall, NOTHING_RELEVANT in {warning.code for warning in result.warnings}
+        return _Answer(recall, NOTHING_RELEVANT in {warning.code for warning in result.warnings}, ms)
 
 
 def measure_pastes(
@@ -163,27 +181,21 @@ def _measure(run: _Run, dialogues: Sequence[Dialogue], questions: int) -> _Resul
         asked = [(dialogue, question) for dialogue in own for question in dialogue.questions]
         for number, (dialogue, question) in enumerate(rng.sample(asked, min(questions, len(asked)))):
             others = [other for other in own if other is not dialogue] if kind.prefix == "conv-" else []
-            bare = {budget: run.ask(dialogue, question, question.text, budget)[0] for budget in BUDGETS}
+            bare = {budget: run.ask(dialogue, question, question.text, budget) for budget in BUDGETS}
             for turn, paste in enumerate(pastes):
                 place, size = PLACES[(number + turn) % 3], SIZES[(number // 3 + turn) % 3]
                 text = prompt_with(question.text, paste, place, size, rng)
                 pasted = {budget: run.ask(dialogue, question, text, budget) for budget in BUDGETS}
                 other = rng.choice(others) if others else None
-                results[kind.name, paste].append(
-                    _Asked(
-                        bare,
-                        {budget: recall for budget, (recall, _) in pasted.items()},
-                        pasted[BUDGETS[0]][1],
-                        run.ask(other, question, text, BUDGETS[0])[1] if other else None,
-                    )
-                )
+                warned = run.ask(other, question, text, BUDGETS[0]).is_warned if other else None
+                results[kind.name, paste].append(_Asked(bare, pasted, warned))
     return results
 
 
 def _share(asked: Sequence[_Asked], budget: int) -> float:
     """Return the recall with pastes, relative to that of the bare questions."""
-    bare = sum(each.bare[budget] for each in asked)
-    return sum(each.pasted[budget] for each in asked) / bare if bare else 1.0
+    bare = sum(each.bare[budget].recall for each in asked)
+    return sum(each.pasted[budget].recall for each in asked) / bare if bare else 1.0
 
 
 def _figures(model: str, results: _Results) -> Iterator[Figure]:
@@ -209,10 +221,12 @@ def _figures(model: str, results: _Results) -> Iterator[Figure]:
                 share = fmean(foreign)
                 bar = at_least(LEAST_WARNED, share, f"≥ {LEAST_WARNED:g}")
                 yield Figure(f"{what}, another conversation", "", len(foreign), share, bar=bar)
+            times = Sample(tuple(each.ms for each in asked))
+            yield Figure.of(f"{what}, time that a paste adds", times)
 
 
 def _describe(model: str, results: _Results) -> Iterator[str]:
-    """Yield a note for each kind of paste, with the share at each budget in each set."""
+    """Yield a note for each kind of paste: the share at each budget in each set, and the time added."""
     for paste in dict.fromkeys(paste for _, paste in results):
         shares = [
             f"{name} {' / '.join(f'{_share(asked, budget):.2f}' for budget in BUDGETS)}"
@@ -220,4 +234,5 @@ def _describe(model: str, results: _Results) -> Iterator[str]:
             if own is paste
         ]
         aside = " (set aside)" if paste.is_set_aside else ""
-        yield f"{model}, {paste.kind}{aside}: {', '.join(shares)}."
+        added = median(each.ms for (_, own), asked in results.items() if own is paste for each in asked)
+        yield f"{model}, {paste.kind}{aside}: {', '.join(shares)}, {added:.0f} ms."

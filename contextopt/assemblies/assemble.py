@@ -98,7 +98,7 @@ def decide_space(
     started = work_seconds()
     asked = prepare_request(team_id=team_id, request=request, actor=actor, settings=settings)
     if request.asks:
-        question = question or prepare_query(request.query.strip(), asked.config.tool_patterns)
+        question = question or prepare_question(asked.space, request.query.strip())
     if request.is_in_conversation:
         conversation = load_conversation(asked)
     else:
@@ -139,9 +139,19 @@ def prepare_request(
     )
 
 
+def prepare_question(space: ConfiguredSpace, text: str) -> PreparedQuery:
+    """Find the passages of a text that may be its question in the space."""
+    return prepare_query(text, space.settings.tool_patterns, targets=[target_of(space)])
+
+
+def target_of(space: ConfiguredSpace) -> Target:
+    """Return the space's records as the target of a search."""
+    return Target(SEARCHABLE, space.id, SearchFilters())
+
+
 def reach_out(asked: PreparedRequest, question: PreparedQuery | None) -> Iterator[Candidates]:
     """Yield the candidates for each reach, until there are no more to find."""
-    chosen = question.choose([Target(SEARCHABLE, asked.space.id, SearchFilters())]) if question else None
+    chosen = question.choose([target_of(asked.space)]) if question else None
     for reach in REACHES:
         found = load_for_question(asked, chosen, reach=reach) if chosen else load_candidates(asked)
         yield found

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from contextopt.assemblies.assemble import assemble_space
+from contextopt.assemblies.assemble import assemble_space, prepare_question
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.chat import endpoint
@@ -45,7 +45,7 @@ from contextopt.jobs import SEND_MESSAGES, run_after_commit
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import Lock, hold_space, take_turn
 from contextopt.people.models import Team
-from contextopt.search.hybrid import PreparedQuery, prepare_query
+from contextopt.search.hybrid import PreparedQuery
 from contextopt.spaces.models import Space
 from contextopt.sql import find_one
 
@@ -119,8 +119,7 @@ def _prepare(team_id: int, space: str, data: MessageIn, stage: int) -> PreparedQ
     """
     if stage != SEARCH_STAGE:
         return None
-    patterns = load_space(team_id, space).settings.tool_patterns
-    return prepare_query(shortened(data.text, QUERY_MAX).strip(), patterns)
+    return prepare_question(load_space(team_id, space), shortened(data.text, QUERY_MAX).strip())
 
 
 def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery | None, actor: str) -> Message:

@@ -13,7 +13,15 @@ from contextopt.engine.queryanalysis import without_framing
 from contextopt.engine.ranking import Match
 from contextopt.engine.text.fusion import Fused, reciprocal_rank, weighted
 from contextopt.engine.text.promptparts import Span
-from contextopt.engine.text.promptpassages import Candidate, candidates, choose, is_plain, searched_text
+from contextopt.engine.text.promptpassages import (
+    Candidate,
+    are_few,
+    candidates,
+    choose,
+    is_plain,
+    most_likely,
+    searched_text,
+)
 from contextopt.search.embedders.current import QueryVector, embed_queries, is_remote
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
@@ -26,6 +34,7 @@ from contextopt.search.vectors.nearest import (
     nearest,
     to_cosine,
 )
+from contextopt.search.wordcounts import known_shares
 from contextopt.search.words import (
     SCORE,
     Lexemes,
@@ -150,10 +159,17 @@ class Target:
     filters: SearchFilters
 
 
-def prepare_query(text: str, patterns: str | None = None, *, spans: Sequence[Span] = ()) -> PreparedQuery:
+def prepare_query(
+    text: str,
+    patterns: str | None = None,
+    *,
+    targets: Sequence[Target] = (),
+    spans: Sequence[Span] = (),
+) -> PreparedQuery:
     """Find and embed the passages of a text that may be its question, or take those at the given spans.
 
-    If the embedder is down, there are no vectors. `patterns` are those of a space's settings.
+    If the embedder is down, there are no vectors. `patterns` are those of a space's settings. If there are
+    many such passages, those are taken whose words the targets know.
     """
     if spans:
         found = tuple([Candidate(span) for span in spans])
@@ -161,12 +177,20 @@ def prepare_query(text: str, patterns: str | None = None, *, spans: Sequence[Spa
         found = (Candidate(Span(0, len(text))),)
     else:
         found = tuple(candidates(text, patterns))
+        if not are_few(found):
+            found = tuple(most_likely(found, _known(targets, [text[slice(*each.span)] for each in found])))
     subjects = [without_framing(text[each.span.start : each.span.end]) for each in found]
     try:
         return PreparedQuery(text, found, tuple(embed_queries(subjects)))
     except EmbeddingUnavailable as error:
         log.warning("query_not_embedded", error=str(error))
         return PreparedQuery(text, found, (None,) * len(found), degraded=True)
+
+
+def _known(targets: Sequence[Target], texts: Sequence[str]) -> list[float]:
+    """Return how much of each text's words one of the corpora knows, from 0 to 1."""
+    shares = [known_shares(each.searchable, each.corpus_id, texts) for each in targets]
+    return [max(some) for some in zip(*shares, strict=True)] or [0.0] * len(texts)
 
 
 def prepare_passages(text: str, spans: Sequence[Span]) -> Question:

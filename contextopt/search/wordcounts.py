@@ -1,14 +1,18 @@
 """Count how many documents of a corpus contain each word. A job counts again when the corpus has changed."""
 
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
 
+from contextopt.engine.text.lexical import Bm25
 from contextopt.locks import Lock, wait_turn
 from contextopt.search.models import SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
-from contextopt.sql import execute, fetch_column
+from contextopt.search.words import find_single
+from contextopt.sql import execute, fetch_all, fetch_column
 
 # A larger corpus is estimated from its newest documents. A larger sample would take ten more seconds for one
 # more digit of precision.
@@ -22,6 +26,10 @@ CHANGE_SHARE = 0.05
 CHANGE_MIN = 10
 # Edits do not change the totals, so a corpus is counted again after this time in any case.
 COUNT_LIFE = timedelta(days=1)
+# Looking up the words of a long prompt takes a few milliseconds.
+WORDS_MAX = 500
+_IDF = Bm25().idf
+_WORD = re.compile(r"\w+")
 
 
 def count_words(searchable: Searchable, corpus_id: int) -> SearchCorpus:
@@ -129,3 +137,37 @@ def tidy_index(searchable: Searchable) -> None:
         """,
         [searchable.table],
     )
+
+
+def known_shares(searchable: Searchable, corpus_id: int, texts: Sequence[str]) -> list[float]:
+    """Return how much of each text's words the corpus has, by weight, from 0 to 1.
+
+    It is 0 for all of them if the corpus's words are not counted yet. Stop words have no weight.
+    """
+    words = [set(_WORD.findall(text.lower())) for text in texts]
+    wanted = [*dict.fromkeys(word for text in texts for word in _WORD.findall(text.lower()))][:WORDS_MAX]
+    rows = fetch_all(
+        """
+        SELECT w.word, c.documents, array_agg(DISTINCT l.lexeme), max(f.documents)
+          FROM contextopt_searchcorpus c
+         CROSS JOIN unnest(%s::text[]) AS w(word)
+         CROSS JOIN unnest(ARRAY['en', 'no']) AS language
+          LEFT JOIN LATERAL unnest(tsvector_to_array(
+               contextopt_search_words(contextopt_search_config(language), w.word))) AS l(lexeme) ON true
+          LEFT JOIN contextopt_documentfrequency f ON f.corpus_id = c.id AND f.lexeme = l.lexeme
+         WHERE c.searchable = %s AND c.corpus_id = %s
+         GROUP BY w.word, c.documents HAVING bool_and(l.lexeme IS NOT NULL)
+         ORDER BY array_position(%s::text[], w.word)
+        """,
+        [wanted, searchable.name, corpus_id, wanted],
+    )
+    rare = dict.fromkeys(lexeme for *_, lexemes, few in rows if few is None for lexeme in lexemes)
+    single = find_single(searchable, corpus_id, [*rare]) if rare else {}
+    weights = {word: _IDF(max(whole, few or 1), few or 1) for word, whole, _, few in rows}
+    known = {word for word, _, lexemes, few in rows if few or not single.keys().isdisjoint(lexemes)}
+    return [_share(some & weights.keys(), known, weights) for some in words]
+
+
+def _share(words: set[str], known: set[str], weights: Mapping[str, float]) -> float:
+    whole = sum(weights[word] for word in words)
+    return sum(weights[word] for word in words & known) / whole if whole else 0.0

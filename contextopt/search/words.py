@@ -206,7 +206,7 @@ def weigh_terms(searchable: Searchable, corpus_id: int, lexemes: Lexemes) -> Ter
     else:
         documents, mean_length, counts = _count_now(searchable, corpus_id, wanted[:CHECKED_MAX])
     if rows and any(len(found) > TERMS_MAX for found in lexemes.values()):
-        counts |= _find_single(searchable, corpus_id, [word for word in wanted if word not in counts])
+        counts |= find_single(searchable, corpus_id, [word for word in wanted if word not in counts])
     terms = [
         Term(language, lexeme, max(1, counts.get(lexeme, 0)))
         for language, found in lexemes.items()
@@ -222,7 +222,7 @@ def _rarest(lexemes: Sequence[str], counts: Mapping[str, int]) -> list[str]:
     return sorted(known, key=lambda lexeme: (counts.get(lexeme, 0), lexeme))[:TERMS_MAX]
 
 
-def _find_single(searchable: Searchable, corpus_id: int, lexemes: Sequence[str]) -> dict[str, int]:
+def find_single(searchable: Searchable, corpus_id: int, lexemes: Sequence[str]) -> dict[str, int]:
     """Return those of the words without a stored count that some document has, each as one document."""
     where, parameters = searchable.passing_words(corpus_id, SearchFilters())
     checked = lexemes[:CHECKED_MAX]

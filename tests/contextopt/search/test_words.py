@@ -9,7 +9,7 @@ from django.db import connection
 
 from contextopt.search import registry
 from contextopt.search.registry import SearchFilters
-from contextopt.search.wordcounts import count_words
+from contextopt.search.wordcounts import count_words, known_shares
 from contextopt.search.words import CANDIDATES_MIN, best_by_words, read_lexemes, weigh_terms
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.models import Record, Space
@@ -63,3 +63,16 @@ def test_the_newest_count_under_any_plan_and_in_any_order_on_disk(frequent: Spac
     for plan in PLANS:
         with planned(plan):
             assert best(frequent, text) == first, plan
+
+
+def test_how_much_of_a_text_is_known(space: Space) -> None:
+    table = registry.get("record")
+    texts = ["The printers", "a gnu", "printers and gnus", "and the", "", "Quaggas"]
+    rows = [RecordIn(title=f"Note {number}", date=NOW, notes="printer broke") for number in range(3)]
+    rows.append(RecordIn(title="Note", date=NOW, notes="A quagga."))
+    upsert_records(space=space, rows=rows, actor="test")
+    assert known_shares(table, space.pk, texts) == [0.0] * 6
+    count_words(table, space.pk)
+    whole, none, half, *rest = known_shares(table, space.pk, texts)
+    assert (whole, none, rest) == (1.0, 0.0, [0.0, 0.0, 1.0])
+    assert 0 < half < 1

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from random import Random
 from types import FrameType
 
 import pytest
@@ -9,8 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.text.linekinds import PartKind, is_asking, kind_of_line
-from contextopt.engine.text.promptparts import BlockPattern, is_wrapped, split_prompt
-from contextopt.engine.text.promptpassages import candidates, choose, shortened
+from contextopt.engine.text.promptparts import BlockPattern, Span, is_wrapped, prose_of, split_prompt
+from contextopt.engine.text.promptpassages import (
+    CANDIDATES_MAX,
+    COMPARED_MAX,
+    Candidate,
+    are_few,
+    candidates,
+    choose,
+    most_likely,
+    shortened,
+)
 
 QUESTION = "What is the timeout of the payment service now?"
 PYTHON_TRACE = """\
@@ -163,6 +173,19 @@ def test_wrapped_texts(text: str, expected: bool) -> None:
     assert is_wrapped(text) is expected
 
 
+def test_a_teams_blocks_wrap_too() -> None:
+    patterns = BlockPattern.parse_all("EDITOR … END\n[editor]")
+    for text in ("EDITOR two tabs END", "[editor] two tabs\n<a>\nx\n</a>", "\nEDITOR a END\nEDITOR b END\n"):
+        assert is_wrapped(text, patterns)
+        assert not is_wrapped(f"{text}\nWhy?", patterns)
+        assert not is_wrapped(text)
+
+
+def test_the_prose_of_a_prompt() -> None:
+    assert prose_of(f"{PYTHON_TRACE}\n\n{QUESTION}\n\n{CODE}") == QUESTION
+    assert prose_of(CODE) == CODE
+
+
 def test_requests_ask() -> None:
     for text in (QUESTION, "Summarize the discussion about prices.", "Kan du vise meg avtalen", "Ja?"):
         assert is_asking(text)
@@ -193,13 +216,40 @@ def test_parts_are_in_order_and_hold_every_word(text: str) -> None:
 @given(TEXTS)
 def test_there_is_always_a_passage(text: str) -> None:
     found = candidates(text)
-    assert 1 <= len(found) <= 12
+    assert 1 <= len(found) <= CANDIDATES_MAX
     assert all(0 <= each.span.start <= each.span.end <= len(text) for each in found)
     chosen = choose(found, [None] * len(found))
     assert 1 <= len(chosen) <= 3
     assert all(
         one.end <= other.start or other.end <= one.start for one in chosen for other in chosen if one != other
     )
+
+
+def test_few_passages_are_compared() -> None:
+    text = "\n\n".join([*(f"Did you see number {number}?" for number in range(40)), QUESTION])
+    found = candidates(text)
+    assert len(found) > COMPARED_MAX
+    assert not are_few(found)
+    known = [float(text[slice(*each.span)] == QUESTION) for each in found]
+    likely = most_likely(found, known)
+    assert len(likely) == COMPARED_MAX
+    assert text[slice(*likely[0].span)] == QUESTION
+
+
+def test_a_long_passage_gives_way_to_a_short_one() -> None:
+    found = [Candidate(Span(0, 700), 0.4), Candidate(Span(700, 900), 0.3), Candidate(Span(900, 950), 0.2)]
+    assert most_likely(found, [0.0] * 3) == [found[0], found[2]]
+    assert most_likely(found[:1], [0.0]) == found[:1]
+    assert most_likely([Candidate(Span(0, 5_000))], [0.0]) == [Candidate(Span(0, 5_000))]
+
+
+@given(TEXTS, st.randoms(use_true_random=False))
+def test_what_is_compared_is_bounded(text: str, rng: Random) -> None:
+    found = candidates(text * 20)
+    likely = most_likely(found, [rng.random() for _ in found])
+    assert set(likely) <= set(found)
+    assert len(likely) == 1 or are_few(likely)
+    assert not are_few(found) or set(likely) == set(found)
 
 
 @given(TEXTS, st.integers(20, 200))
