@@ -22,7 +22,12 @@ from contextopt.engine.text.promptpassages import (
     most_likely,
     searched_text,
 )
-from contextopt.search.embedders.current import QueryVector, embed_queries, is_remote
+from contextopt.search.embedders.current import (
+    USUAL_SIMILARITIES,
+    QueryVector,
+    embed_queries,
+    is_remote,
+)
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.registry import Searchable, SearchFilters
 from contextopt.search.vectors.nearest import (
@@ -107,7 +112,9 @@ class PreparedQuery:
         """Choose the passages that the corpora hold the most about. Without corpora, all are chosen."""
         spans = [each.span for each in self.candidates]
         if targets and len(spans) > 1:
-            spans = choose(self.candidates, self._best_cosines(targets))
+            model = next((vector.model for vector in self.vectors if vector is not None), "")
+            usual = USUAL_SIMILARITIES.get(model)
+            spans = choose(self.candidates, self._best_cosines(targets), usual)
         vectors = {each.span: vector for each, vector in zip(self.candidates, self.vectors, strict=True)}
         texts = [self.text[span.start : span.end] for span in spans]
         passages = [

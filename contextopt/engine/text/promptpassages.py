@@ -32,6 +32,10 @@ MARGIN = 0.2
 """A passage that is worth less than the best one by more than this does not count."""
 AT_END, ASKS, OWN_LINES = 0.2, 0.15, 0.05
 """The worth of being the first or last sentence, of asking, and of having lines of its own, in cosine."""
+REPEATS = 0.2
+"""A passage that is nearer to a record than questions usually are, by more than this, repeats it. It is worth
+no more, or a pasted message of the space would hide the question about it.
+"""
 KNOWN = 0.15
 """What it is worth in choosing whom to compare that the space knows all of a candidate's words."""
 ERRORS_MAX = 3
@@ -174,13 +178,17 @@ def _chars(candidate: Candidate) -> int:
     return candidate.span.end - candidate.span.start
 
 
-def choose(found: Sequence[Candidate], cosines: Sequence[float | None]) -> list[Span]:
+def choose(
+    found: Sequence[Candidate], cosines: Sequence[float | None], usual: float | None = None
+) -> list[Span]:
     """Return the at most `PASSAGES_MAX` passages to search for, the best first.
 
-    `cosines` are the best that the space has for each candidate, None without one. Beside a passage that
-    asks, only others that ask count. A passage that overlaps a better one adds nothing.
+    `cosines` are the best that the space has for each candidate, None without one, and `usual` is that of
+    most questions, if it is known. Beside a passage that asks, only others that ask count. A passage that
+    overlaps a better one adds nothing.
     """
-    worth = [each.worth + (cosine or 0.0) for each, cosine in zip(found, cosines, strict=True)]
+    most = 1.0 if usual is None else usual + REPEATS
+    worth = [each.worth + min(most, cosine or 0.0) for each, cosine in zip(found, cosines, strict=True)]
     best, *others = sorted(range(len(found)), key=lambda place: (-worth[place], found[place].span))
     chosen = [found[best].span]
     for place in others:

@@ -89,6 +89,14 @@ def test_choosing_among_passages_takes_two_more_queries(notes: Space) -> None:
     assert chosen == plain + 2
 
 
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_pasted_records_do_not_hide_the_question(notes: Space, place: int) -> None:
+    pasted = [f"Report {number}. {other}" for number, other in enumerate(OTHERS)]
+    pasted.insert(place, QUESTION)
+    result = ask(notes, "\n\n".join(pasted), context_tokens=120)
+    assert QUESTION in result.to_json()["searched"]
+
+
 def test_a_question_in_a_long_chat_is_found(notes: Space) -> None:
     """So many lines ask that not all of them are compared. Those whose words the space knows are.
 
