@@ -239,7 +239,8 @@ class Preparation:
         is_small = len(body) <= READ_AT_ONCE_BYTES and not has_more_values(body, READ_AT_ONCE_VALUES)
         admission, protocol = arrival.admission, arrival.protocol
         space = admission.space
-        patterns = BlockPattern.parse_all(space.settings.tool_patterns) if space else []
+        given_patterns = space.settings.tool_patterns if space else None
+        patterns = BlockPattern.parse_all(given_patterns) if given_patterns else []
         try:
             async with asyncio.timeout(limit):
                 if is_small:

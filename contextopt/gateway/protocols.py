@@ -276,16 +276,22 @@ def _turns(
         turn = _turn(body, place.members["content"], value["content"], number, part, patterns)
         if turn is None:
             continue
-        text, wrapped = turn.text, is_wrapped(turn.text, patterns)
         is_beside_result = items[number].is_tool_result or items[max(0, number - 1)].is_tool_result
-        is_next = bool(found) and found[-1].item == number - 1
-        is_added = wrapped or says_go_on(text) or (is_next and is_handover(text))
-        if (wrapped and is_beside_result) or (has_person and is_added):
+        if found and not has_person:
+            has_person = not is_wrapped(found[-1].text, patterns)
+        if (has_person and _is_added(turn, found[-1], patterns)) or (
+            is_beside_result and is_wrapped(turn.text, patterns)
+        ):
             added.add(number)
         else:
             found.append(turn)
-            has_person |= not wrapped
     return found, frozenset(added)
+
+
+def _is_added(turn: Turn, before: Turn, patterns: Patterns) -> bool:
+    """Return whether a client wrote a text that comes after a person's."""
+    is_next = before.item == turn.item - 1
+    return is_wrapped(turn.text, patterns) or says_go_on(turn.text) or (is_next and is_handover(turn.text))
 
 
 def _turn(body: bytes, place: Place, content: Any, item: int, part: str, patterns: Patterns) -> Turn | None:
