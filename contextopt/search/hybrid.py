@@ -176,7 +176,7 @@ def prepare_query(
     """Find and embed the passages of a text that may be its question, or take those at the given spans.
 
     If the embedder is down, there are no vectors. `patterns` are those of a space's settings. If there are
-    many such passages, those are taken whose words the targets know.
+    many such passages, the words that the targets know decide which are taken.
     """
     if spans:
         found = tuple([Candidate(span) for span in spans])

@@ -1,9 +1,9 @@
 """The passages of a prompt that a space is searched for.
 
 The candidates are what the person may have asked: short paragraphs, sentences that ask, the first and the
-last sentence. Those whose words the space knows are compared with it (`most_likely`), and which of them count
-depends on how near they come to what it holds (`choose`). If the prose says nothing by itself, as in "why
-does this fail?", the lines that report errors are candidates too.
+last sentence. Those with words that the space knows are compared with it (`most_likely`), and which of them
+count depends on how near they come to what it holds (`choose`). If the prose says nothing by itself, as in
+"why does this fail?", the lines that report errors are candidates too.
 
 Measured on dialogues, chats and meetings (benchmarks, section `pastes`): the space's best cosine chooses the
 right passage more often than place and form do, and halving or doubling their worth changes little. An
@@ -37,7 +37,7 @@ REPEATS = 0.2
 no more, or a pasted message of the space would hide the question about it.
 """
 KNOWN = 0.15
-"""What it is worth in choosing whom to compare that the space knows all of a candidate's words."""
+"""The worth of words that the space knows, if it knows all of a candidate's."""
 ERRORS_MAX = 3
 _CUT = "\n[…]\n"
 

@@ -98,9 +98,9 @@ def test_pasted_records_do_not_hide_the_question(notes: Space, place: int) -> No
 
 
 def test_a_question_in_a_long_chat_is_found(notes: Space) -> None:
-    """So many lines ask that not all of them are compared. Those whose words the space knows are.
+    """More lines ask than are compared. The words that the space knows decide which.
 
-    Its two queries are for the words, and for those of a single record.
+    That takes a query for all words, and another for those of a single record.
     """
     chat = [f"Har du sett hvor vi la gaffel nummer {number} i går?" for number in range(40)]
     prompt = "\n\n".join([*chat, QUESTION, *chat])
