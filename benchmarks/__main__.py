@@ -16,7 +16,8 @@ from config.embedded.place import SetupError
 
 NAMES = (
     "assembly", "web", "import", "budget", "dashboard", "search", "recall", "languages", "pastes", "usage",
-    "finding", "cost", "strategies", "index", "files", "deltas", "logs", "briefs", "kills", "replay",
+    "finding", "cost", "strategies", "tokenizers", "index", "files", "deltas", "logs", "briefs", "kills",
+    "replay",
     "gateway", "hostile",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -25,6 +25,7 @@ from benchmarks.retrieval.pastes import measure_pastes
 from benchmarks.retrieval.placement import measure_placement
 from benchmarks.retrieval.recall import measure_recall
 from benchmarks.retrieval.search import measure_search
+from benchmarks.retrieval.tokenizers import measure_tokenizers
 from benchmarks.retrieval.usage import measure_use
 from benchmarks.service.assembly import measure_assembly
 from benchmarks.service.attacks import measure_attacks
@@ -69,6 +70,7 @@ class Scale:
     gateway_seconds: float
     slow_clients: int
     attack_seconds: float
+    counted_contexts: int
 
 
 FULL = Scale(
@@ -94,6 +96,7 @@ FULL = Scale(
     gateway_seconds=30.0,
     slow_clients=2_000,
     attack_seconds=20.0,
+    counted_contexts=500,
 )
 QUICK = Scale(
     sizes=(1_000, 10_000),
@@ -118,6 +121,7 @@ QUICK = Scale(
     gateway_seconds=5.0,
     slow_clients=500,
     attack_seconds=5.0,
+    counted_contexts=60,
 )
 
 
@@ -208,6 +212,9 @@ class Suite:
     def strategies(self) -> Section:
         return measure_strategies()
 
+    def tokenizers(self) -> Section:
+        return measure_tokenizers(self.team, self.scale.counted_contexts)
+
     def index(self) -> Section:
         return measure_speed(self.scale.files)
 
@@ -270,6 +277,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "finding": Suite.finding,
     "cost": Suite.cost,
     "strategies": Suite.strategies,
+    "tokenizers": Suite.tokenizers,
     "index": Suite.index,
     "files": Suite.files,
     "deltas": Suite.deltas,

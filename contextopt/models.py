@@ -8,6 +8,7 @@ import contextopt.agents.retrysettings
 import contextopt.agents.standingdocuments
 import contextopt.assemblies.corrections
 import contextopt.assemblies.models
+import contextopt.assemblies.tokenfactors
 import contextopt.chat.models
 import contextopt.gateway.models
 import contextopt.people.models

@@ -52,6 +52,7 @@ urlpatterns = [
     path("spaces/<slug:slug>/proof/", configs.settings_proof, name="space_proof"),
     path("spaces/<slug:slug>/import/", spaces.space_import, name="space_import"),
     path("spaces/<slug:slug>/settings/", configs.space_settings, name="space_settings"),
+    path("spaces/<slug:slug>/settings/recount", configs.recount, name="space_recount"),
     path("spaces/<slug:slug>/settings/try", configs.settings_try, name="space_settings_try"),
     path("spaces/<slug:slug>/settings/budget", configs.budget_preview, name="space_budget"),
     path("spaces/<slug:slug>/settings/remedy", configs.apply_remedy, name="space_remedy"),

@@ -21,7 +21,7 @@ from contextopt.chat.inputs import ConversationIn, MessageIn
 from contextopt.chat.models import Conversation, Message
 from contextopt.chat.outbox import claim_message, create_conversation, send_message, store_answer
 from contextopt.engine.agents.contexts import AgentContext, ContextFile
-from contextopt.engine.text.tokens import get_counter
+from contextopt.engine.text.tokens import get_counter, get_tokenizer
 from contextopt.gateway.models import GatewayRequest
 from contextopt.people.models import ApiKey, Membership, Role, Scope, Team, User
 from contextopt.repositories.indexing import create_posted
@@ -83,7 +83,7 @@ def make_profile(team: Team, phase: str = "building", **settings: Any) -> PhaseP
 
 def make_filtering(team: Team, phase: str = "building", **overrides: Any) -> FilterResult:
     """Filter the documented context for a phase and log it."""
-    counter = get_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
+    counter = get_counter(overrides.pop("counter", "tokenizer"), get_tokenizer("cl100k_base"))
     context = overrides.pop("context", None) or make_agent_context()
     return filter_agent_context(
         team_id=team.pk, phase=phase, context=context, counter=counter, actor="test", **overrides
@@ -122,7 +122,7 @@ def make_advance(task: Task, **overrides: Any) -> Task:
 
 def make_attempt(task: Task, **overrides: Any) -> AttemptResult:
     """Post a failed attempt of the task; `root_cause` may be given too."""
-    counter = get_counter(overrides.pop("counter", "tokenizer"), "cl100k_base")
+    counter = get_counter(overrides.pop("counter", "tokenizer"), get_tokenizer("cl100k_base"))
     root_cause = overrides.pop("root_cause", "implementation_error")
     data: dict[str, Any] = {
         "files": {"cart.py": "price = 1\n"},

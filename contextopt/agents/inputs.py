@@ -17,6 +17,7 @@ from pydantic import (
 
 from contextopt.agents import models as limits
 from contextopt.agents.models import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX, PHASE_BUDGET_MAX, PHASE_MAX
+from contextopt.assemblies.tokenfactors import CountedIn
 from contextopt.engine.agents.contexts import FIELDS, MAX_NESTING, AgentContext, ContextFile
 from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS
 from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
@@ -27,7 +28,6 @@ from contextopt.engine.text.quoting import unmark
 from contextopt.engine.validation import InvalidValue
 from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, Id, Input, Ordinal, Text, check_json, has_surrogate, refuse_blank
-from contextopt.limits import MODEL_MAX
 
 ERROR_MAX = 2_000_000
 PLAN_MAX = 100_000
@@ -112,8 +112,6 @@ Items = Annotated[list[TextOrItem], Field(max_length=ITEMS_MAX)]
 Files = Annotated[dict[str, str | None], AfterValidator(check_files), BeforeValidator(refuse_other_than_text)]
 Phase = Annotated[Text, Field(min_length=1, max_length=PHASE_MAX), AfterValidator(refuse_blank)]
 CounterName = Literal["tokenizer", "heuristic"]
-Encoding = Annotated[Text, Field(min_length=1, max_length=64)]
-Model = Annotated[Text, Field(max_length=MODEL_MAX)]
 Receiver = Annotated[Text, Field(min_length=1, max_length=limits.RECEIVER_MAX), AfterValidator(refuse_blank)]
 PlanText = Annotated[Text, Field(max_length=PLAN_MAX)]
 Step = Annotated[
@@ -194,12 +192,10 @@ class AgentContextIn(Input):
         return context
 
 
-class FilterIn(Input):
+class FilterIn(CountedIn):
     context: AgentContextIn
     task_id: Id | None = None
     counter: CounterName = "tokenizer"
-    encoding: Encoding = "cl100k_base"
-    model: Model = ""
 
 
 class ProfileIn(Input):
@@ -282,7 +278,7 @@ class FailureIn(FailureFactsIn):
         return None if self.context is None else self.context.to_value()
 
 
-class AttemptIn(FailureIn, RetryLimitsIn):
+class AttemptIn(FailureIn, RetryLimitsIn, CountedIn):
     """A failed attempt and the current state of all files. A missing file counts as deleted.
 
     `before` lists files that the receiver was sent in full by other means than this API. `attempt` is the
@@ -294,8 +290,6 @@ class AttemptIn(FailureIn, RetryLimitsIn):
     receiver: Receiver = DEFAULT_RECEIVER
     attempt: Ordinal | None = None
     counter: CounterName = "tokenizer"
-    encoding: Encoding = "cl100k_base"
-    model: Model = ""
 
 
 class RetryIn(FailureIn):
@@ -307,12 +301,11 @@ class RetryIn(FailureIn):
     attempt: Ordinal = 1
 
 
-class CountedRetryIn(RetryIn, RetryLimitsIn):
+class CountedRetryIn(RetryIn, RetryLimitsIn, CountedIn):
     """A retry and the counter of its tokens. `added` says that nothing would have been sent otherwise."""
 
     added: bool = False
     counter: CounterName = "tokenizer"
-    encoding: Encoding = "cl100k_base"
 
 
 def present(files: Mapping[str, str | None]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from contextopt.agents.models import PHASE_SETTINGS, PhaseProfile
 from contextopt.agents.tasks import check_task
 from contextopt.assemblies.models import Kind
 from contextopt.assemblies.savings import Saving, log_saving
+from contextopt.assemblies.tokenfactors import model_warnings
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseResult, filter_phase
 from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
@@ -213,6 +214,7 @@ def filter_agent_context(
     active = load_active_profile(team_id, phase)
     profiles = {} if active is None else {phase: active.value}
     outcome = filter_phase(context, phase, profiles, counter)
+    outcome = replace(outcome, warnings=(*outcome.warnings, *model_warnings(counter)))
     config = {**active.value.to_json(), "version": active.version} if active else {}
     saving = saving_of(context, outcome, config, counter, (perf_counter() - started) * 1_000)
     saving = replace(saving, model=model, task_id=task_id)

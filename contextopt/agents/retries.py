@@ -17,6 +17,7 @@ from contextopt.agents.retrysettings import resolve_limits
 from contextopt.agents.tasks import lock_task
 from contextopt.assemblies.models import FULL_CONTEXT, Assembly, Kind
 from contextopt.assemblies.savings import Saving, log_saving
+from contextopt.assemblies.tokenfactors import model_warnings
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.deltas import ReceiverFiles, fully_sent
 from contextopt.engine.agents.retries import (
@@ -113,6 +114,7 @@ class Retry:
             model=model,
             task_id=task_id,
             truncated=any(file.is_truncated for file in files),
+            warnings=model_warnings(self.counter),
             details={
                 "baseline": self.baseline_name,
                 "changed_files": [

@@ -20,7 +20,6 @@ from contextopt.agents.phases import (
 from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
-from contextopt.engine.text.tokens import get_counter
 from contextopt.engine.values import WarningJson
 from contextopt.inputs import Ordinal, show
 from contextopt.paging import by_number
@@ -111,7 +110,7 @@ def filter_context(request: ApiRequest, phase: Path[Phase], data: FilterIn) -> H
         team_id=request.auth.team_id,
         phase=phase,
         context=data.context.to_value(),
-        counter=get_counter(data.counter, data.encoding),
+        counter=data.count_by(data.counter, request.auth.team_id),
         actor=actor(request),
         model=data.model,
         task_id=data.task_id,

@@ -22,6 +22,7 @@ from contextopt.paging import by_text
 from contextopt.spaces import spaces
 from contextopt.spaces.inputs import SpaceIn, SpacePatch
 from contextopt.spaces.models import Space
+from contextopt.spaces.records import Recount, recount_progress
 
 router = Router(tags=["Spaces"])
 BY_SLUG = by_text("space", "slug")
@@ -42,8 +43,18 @@ class SpaceOut(TypedDict):
     created_at: datetime
 
 
-def space_json(space: Space) -> dict[str, Any]:
+class SpaceDetail(SpaceOut):
+    """A space, and how far its records are counted anew after a change of its encoding."""
+
+    recount: Recount | None
+
+
+def space_row(space: Space) -> dict[str, Any]:
     return show(SpaceOut, space, records=show(RecordCounts, space.counts))
+
+
+def space_json(space: Space) -> dict[str, Any]:
+    return {**space_row(space), "recount": recount_progress(space)}
 
 
 @router.get("/spaces", auth=READ, response=page_of(SpaceOut), summary="List spaces")
@@ -51,24 +62,24 @@ def space_json(space: Space) -> dict[str, Any]:
 def list_spaces(request: ApiRequest, page: Query[PageQuery]) -> HttpResponse:
     """Returns the team's spaces by slug, with record counts."""
     rows = in_reach(request, Space.objects.with_counts().filter(team_id=request.auth.team_id), "pk")
-    return reply(list_page(rows, BY_SLUG, page, space_json))
+    return reply(list_page(rows, BY_SLUG, page, space_row))
 
 
-@router.post("/spaces", auth=WRITE, response={201: SpaceOut}, summary="Create a space")
+@router.post("/spaces", auth=WRITE, response={201: SpaceDetail}, summary="Create a space")
 def create_space(request: ApiRequest, data: SpaceIn) -> HttpResponse:
     """Creates a space with the default settings as config 1. A slug that is taken is a conflict."""
     space = spaces.create_space(team=request.auth.team, data=data, actor=actor(request))
     return created(space_json(space), f"/api/v1/spaces/{space.slug}")
 
 
-@router.get("/spaces/{slug}", auth=READ, response=SpaceOut, summary="Read a space")
+@router.get("/spaces/{slug}", auth=READ, response=SpaceDetail, summary="Read a space")
 @within_spaces()
 def read_space(request: ApiRequest, slug: Path[Slug]) -> HttpResponse:
     """Returns a space with its record counts."""
     return reply(space_json(find_space(request, slug)))
 
 
-@router.patch("/spaces/{slug}", auth=WRITE, response=SpaceOut, summary="Change a space")
+@router.patch("/spaces/{slug}", auth=WRITE, response=SpaceDetail, summary="Change a space")
 @within_spaces()
 def update_space(request: ApiRequest, slug: Path[Slug], changes: SpacePatch) -> HttpResponse:
     """Changes a space. Fields you omit stay unchanged. The slug never changes."""

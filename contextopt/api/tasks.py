@@ -19,7 +19,6 @@ from contextopt.api.phases import AgentContextOut
 from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.engine.agents.retries import Diagnosis, RetryContext
-from contextopt.engine.text.tokens import get_counter
 from contextopt.errors import NotFound
 from contextopt.inputs import Id, Ordinal, Text, fields_of, show
 from contextopt.paging import by_moment, by_number
@@ -203,7 +202,7 @@ def create_attempt(request: ApiRequest, task_id: Path[Id], data: AttemptIn) -> H
         team_id=request.auth.team_id,
         task_id=task_id,
         data=data,
-        counter=get_counter(data.counter, data.encoding),
+        counter=data.count_by(data.counter, request.auth.team_id),
         actor=actor(request),
     )
     attempt, retry = result.attempt, result.retry
@@ -218,7 +217,7 @@ def plan_retry(request: ApiRequest, data: CountedRetryIn) -> HttpResponse:
     saving.
     """
     limits = resolve_limits(request.auth.team_id, data)
-    counter = get_counter(data.counter, data.encoding)
+    counter = data.count_by(data.counter, request.auth.team_id)
     retry = retries.plan_delta(data=data, limits=limits, counter=counter, is_added=data.added)
     assembly = retries.log_delta(team_id=request.auth.team_id, retry=retry, actor=actor(request))
     text = retry.sent.render() if retry.sent else ""

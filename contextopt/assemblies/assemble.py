@@ -28,6 +28,7 @@ from contextopt.assemblies.placement.state import load_conversation, shared_pref
 from contextopt.assemblies.results import AssemblyResult, entries_json
 from contextopt.assemblies.retrieval import load_for_question
 from contextopt.assemblies.shortage import shortage_warnings
+from contextopt.assemblies.tokenfactors import choose_tokenizer, model_warnings
 from contextopt.engine.placement.choice import (
     AUTO,
     CARRIED_TIMES,
@@ -38,7 +39,6 @@ from contextopt.engine.placement.choice import (
     place_context,
 )
 from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, ContextConfig, setting_of_request
-from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import ALL, InvalidValue
 from contextopt.engine.values import PartSizes
 from contextopt.errors import InvalidInput
@@ -108,7 +108,11 @@ def decide_space(
         placed = place_context(place, conversation, partial(asked.decide, found))
         if not placed.outcome.wants_more_candidates:
             break
-    warnings = (*found.warnings, *shortage_warnings(asked, placed.outcome))
+    warnings = (
+        *found.warnings,
+        *model_warnings(asked.tokenizer),
+        *shortage_warnings(asked, placed.outcome),
+    )
     entries = entries_json(placed.outcome.ledger)
     return AssemblyResult(asked, found, placed, entries, warnings, (work_seconds() - started) * 1_000)
 
@@ -127,7 +131,10 @@ def prepare_request(
         space = replace(space, settings=settings)
     config, overrides = resolve_config(space, request)
     with loading():
-        tokenizer = get_tokenizer(config.encoding)
+        tokenizer = choose_tokenizer(
+            team_id, model=request.model, encoding=overrides.get("encoding"), usual=config.encoding
+        )
+    config = config.replace(encoding=tokenizer.name)
     sizes = []
     for name in ("system", "history"):
         text, size = getattr(request, name), getattr(request, f"{name}_tokens")

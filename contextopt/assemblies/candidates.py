@@ -256,15 +256,13 @@ def most_that_fit(config: ContextConfig, record_tokens: int) -> int:
 def read_summary(row: Sequence[Any], tokenizer: Tokenizer) -> RecordSummary:
     """Build the engine's value from a row as selected here, from the id on."""
     record_id, date, views, line, tokens, encoding, pinned, source, external_id, version = row
-    if encoding != tokenizer.name:
-        # A background job updates stored counts after the config changes. Until then, count here.
-        tokens = tokenizer.count(line)
     return RecordSummary(
         id=record_id,
         date=date,
         view_count=views,
         line=line,
-        tokens=tokens,
+        # Stored counts are of the space's encoding, or of an earlier one until a job has counted again.
+        tokens=tokenizer.convert(line, tokens, encoding),
         pinned=pinned,
         source=source,
         external_id=external_id,

@@ -128,8 +128,19 @@ def _dropped(*reasons: str) -> Callable[[AssemblyResult], int]:
 
 _SENT = "a.is_sent"
 _SAVED = "a.tokens_before::bigint - a.tokens_after"
+# Tokens at most, times this, are those that a model without a tokenizer of its own is billed for on average.
+MEAN_SHARE_SQL = "coalesce(a.factor_mean / a.factor, 1)"
+_MEAN_SAVED = f"round(({_SAVED}) * {MEAN_SHARE_SQL})::bigint"
 # An empty prompt has no shares.
-_SAVED_SHARE = f"({_SAVED})::float8 / nullif(a.prompt_tokens, 0)"
+_SAVED_SHARE = f"({_SAVED})::float8 / nullif(a.prompt_tokens, 0) * {MEAN_SHARE_SQL}"
+
+
+def _mean_sql(column: str) -> str:
+    """Return the tokens of a column on average, for amounts of money."""
+    return f"round(a.{column} * {MEAN_SHARE_SQL})::bigint"
+
+
+_OWN = "null if the model has a tokenizer of its own"
 _OUTSIDE = "null outside of a conversation"
 
 OUTCOME = (
@@ -218,23 +229,26 @@ SIZES = (
         "prompt_tokens", int | None,
         "Tokens of the prompt as far as the request tells them: system, history, context and question",
         f"; {_OUTSIDE}",
-        totals=(Total("prompts", Adds.COUNT), Total("prompt_tokens")), counted=_SENT,
+        sql=_mean_sql("prompt_tokens"), counted=_SENT,
+        totals=(Total("prompts", Adds.COUNT), Total("prompt_tokens")),
     ),
     Figure(
         "shared_prefix_tokens", int | None,
         "Tokens of the prompt's beginning that the conversation's last prompt had too",
-        totals=(Total("shared_tokens"),), counted=_SENT, label="Shared with the last prompt",
+        sql=_mean_sql("shared_prefix_tokens"), totals=(Total("shared_tokens"),), counted=_SENT,
+        label="Shared with the last prompt",
     ),
     Figure(
         "cached_tokens", int | None,
         "Tokens of the prompt that the provider's cache should hold, by the model's prices", f"; {_OUTSIDE}",
-        totals=(Total("cached_tokens"),), counted=_SENT,
+        sql=_mean_sql("cached_tokens"), totals=(Total("cached_tokens"),), counted=_SENT,
     ),
     Figure(
         "cacheable_tokens", int | None,
         "Tokens of the prompt that enter the provider's cache; 0 if the prompt is shorter than the model's "
         "minimum",
-        f", {_OUTSIDE}", totals=(Total("cacheable_tokens"),), counted=_SENT,
+        f", {_OUTSIDE}",
+        sql=_mean_sql("cacheable_tokens"), totals=(Total("cacheable_tokens"),), counted=_SENT,
     ),
 )  # fmt: skip
 """The sizes of a prompt in a conversation, which `PromptSizes` measures."""
@@ -264,16 +278,40 @@ TIME = (
     ),
 )  # fmt: skip
 PROOF = (
-    Figure("encoding", str, measure=lambda result: result.outcome.certificate.encoding),
-    Figure("tokenizer_version", str, measure=lambda result: result.outcome.certificate.tokenizer_version),
-    Figure("sha256", str, measure=lambda result: result.outcome.certificate.sha256),
-)
+    Figure("encoding", str, measure=lambda result: result.certificate.encoding),
+    Figure("tokenizer_version", str, measure=lambda result: result.certificate.tokenizer_version),
+    Figure("sha256", str, measure=lambda result: result.certificate.sha256),
+    Figure(
+        "counted_tokens", int | None, "Tokens of the text in the encoding", f", {_OWN}",
+        measure=lambda result: None if result.certificate.factor is None else result.certificate.tokens,
+    ),
+    Figure(
+        "factor", float | None, "Tokens of the model at most, per token of the encoding", f", {_OWN}",
+        measure=lambda result: result.certificate.factor,
+    ),
+    Figure(
+        "factor_mean", float | None, "The same on average, for amounts of money", f", {_OWN}",
+        measure=lambda result: result.certificate.factor_mean,
+    ),
+    Figure(
+        "factor_source", str, "`learned` from the team's prompts, or `shipped`; empty without a factor",
+        measure=lambda result: result.certificate.factor_source or "",
+    ),
+    Figure(
+        "factor_prompts", int | None, "Prompts that the factor was learned from", "; null if it was not",
+        measure=lambda result: result.certificate.factor_prompts,
+    ),
+    _derived(
+        "tokens_at_most", int, "Tokens of its own text that the model is billed for at most",
+        sql="a.tokens_after - a.carried_tokens", in_csv=False,
+    ),
+)  # fmt: skip
 # These only add up. The saving of each prompt is as cached and as cacheable as the prompt itself.
 SUMMED = tuple(
     _derived(name, kind, sql=sql, totals=(Total(name, adds),), counted=counted, in_api=False, in_csv=False)
     for name, kind, adds, sql, counted in (
         ("assemblies", bool, Adds.COUNT, "true", ""),
-        ("saved_in_prompts", int, Adds.SUM, _SAVED, f"{COUNTS_SQL} AND a.prompt_tokens > 0"),
+        ("saved_in_prompts", int, Adds.SUM, _MEAN_SAVED, f"{COUNTS_SQL} AND a.prompt_tokens > 0"),
         ("saved_cached", float, Adds.SUM, f"{_SAVED_SHARE} * a.cached_tokens", COUNTS_SQL),
         ("saved_cacheable", float, Adds.SUM, f"{_SAVED_SHARE} * a.cacheable_tokens", COUNTS_SQL),
     )

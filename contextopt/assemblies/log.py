@@ -180,6 +180,7 @@ def _payload_values(result: AssemblyResult, *, keeps_question: bool) -> dict[str
         **({"carried": [block.id for block in placed.kept]} if placed.kept else {}),
         **({"prompt": _prompt_json(placed)} if asked.request.is_in_conversation else {}),
         **({"warnings": warnings_json(result.warnings)} if result.warnings else {}),
+        **({"token_factors": factors} if (factors := asked.tokenizer.factors_json()) else {}),
     }
     config = {**asked.config.to_json(), "version": asked.space.config_version, "overrides": asked.overrides}
     # Only the sizes of the caller's system and history may be kept.
@@ -230,6 +231,7 @@ def _log_events(result: AssemblyResult) -> None:
         warnings=[warning.code for warning in result.warnings],
         assembly_ms=round(result.assembly_ms, 3),
         sha256=outcome.certificate.sha256,
+        certificate=outcome.certificate.statement,
     )
 
 

@@ -1,7 +1,7 @@
 """The log: one narrow row for each decision on a prompt's content, with its payload beside it."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict, cast
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -10,7 +10,9 @@ from django.db.models.functions import Now
 
 from contextopt.engine.placement.choice import Split
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE
-from contextopt.engine.values import INSUFFICIENT, ContextWarning, read_warnings
+from contextopt.engine.text.modeltokens import tokenizer_of_log
+from contextopt.engine.text.tokens import FactorSource, Tokenizer, get_tokenizer
+from contextopt.engine.values import INSUFFICIENT, Certificate, ContextWarning, read_warnings
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
 from contextopt.people.models import Team
 from contextopt.spaces.configs import ContextConfig
@@ -179,6 +181,13 @@ class Assembly(models.Model):
     encoding = models.CharField(max_length=64)
     tokenizer_version = models.CharField(max_length=64)
     sha256 = models.CharField(max_length=64)
+    # For a model without a tokenizer of its own: the tokens of the text in the encoding, and the factor that
+    # makes them those of the model at most, and on average.
+    counted_tokens = models.PositiveIntegerField(null=True)
+    factor = models.FloatField(null=True)
+    factor_mean = models.FloatField(null=True)
+    factor_source = models.CharField(max_length=7, blank=True, db_default="", default="")
+    factor_prompts = models.PositiveIntegerField(null=True)
     is_demo = models.BooleanField(default=False)
 
     objects = AssemblyQuerySet.as_manager()
@@ -272,6 +281,33 @@ class Assembly(models.Model):
     def new_tokens(self) -> int:
         """The tokens of its own text, without what earlier blocks carry."""
         return self.tokens_after - self.carried_tokens
+
+    @property
+    def tokens_at_most(self) -> int:
+        """The tokens of its own text that the model is billed for at most."""
+        return self.new_tokens
+
+    @property
+    def certificate(self) -> Certificate:
+        """The proof of its size, as it was given to the caller."""
+        return Certificate(
+            self.new_tokens if self.counted_tokens is None else self.counted_tokens,
+            self.encoding,
+            self.tokenizer_version,
+            self.sha256,
+            self.carried_tokens,
+            self.model,
+            self.factor,
+            self.factor_mean,
+            cast("FactorSource | None", self.factor_source or None),
+            self.factor_prompts,
+            self.new_tokens,
+        )
+
+    @property
+    def mean_share(self) -> float:
+        """The tokens that the model is billed for on average, as a share of those at most."""
+        return self.factor_mean / self.factor if self.factor and self.factor_mean else 1.0
 
     @property
     def records_dropped(self) -> int:
@@ -410,6 +446,18 @@ class AssemblyPayload(models.Model):
 
     def __str__(self) -> str:
         return f"payload of assembly {self.pk}"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that counted it, with the factors of then.
+
+        Raises:
+            UnknownEncoding: it is not available any more.
+        """
+        assembly = self.assembly
+        return tokenizer_of_log(
+            get_tokenizer(assembly.encoding), assembly.model, self.ledger.get("token_factors")
+        )
 
     @property
     def entries(self) -> list[EntryJson]:

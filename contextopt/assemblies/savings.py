@@ -1,6 +1,5 @@
 """Logs what an agent saved, in the same two tables as the contexts of spaces, and what hooks delivered."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -53,8 +52,7 @@ class Saving:
         return self.after.render() if self.after else ""
 
     def certificate(self) -> Certificate:
-        digest = hashlib.sha256(self.text.encode()).hexdigest()
-        return Certificate(self.tokens_after, self.counter.name, self.counter.version, digest)
+        return Certificate.of(self.text, self.tokens_after, self.counter)
 
     def ledger(self) -> dict[str, Any]:
         """Return the ledger in the form that all kinds share; its candidate list is empty here.
@@ -66,7 +64,9 @@ class Saving:
         chars = {name: list(side.field_chars()) if side else [] for name, side in sides.items()}
         shared = {"candidates": pack_entries([]), "order": [], "baseline_order": [], "counts": {}}
         warned = {"warnings": warnings_json(self.warnings)} if self.warnings else {}
-        return {**shared, "chars": chars, **warned, **self.details}
+        factors = self.counter.factors_json()
+        scaled = {"token_factors": factors} if factors else {}
+        return {**shared, "chars": chars, **warned, **scaled, **self.details}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,11 @@ def log_saving(*, team_id: int, saving: Saving, actor: str, is_demo: bool = Fals
         encoding=certificate.encoding,
         tokenizer_version=certificate.tokenizer_version,
         sha256=certificate.sha256,
+        counted_tokens=None if certificate.factor is None else certificate.tokens,
+        factor=certificate.factor,
+        factor_mean=certificate.factor_mean,
+        factor_source=certificate.factor_source or "",
+        factor_prompts=certificate.factor_prompts,
         is_demo=is_demo,
     )
     AssemblyPayload.objects.create(

@@ -1,6 +1,5 @@
 """Recomputes every stored figure of an assembly from its payload, as proof."""
 
-import hashlib
 from collections import Counter as Multiset
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from contextopt.engine.budget import LOW_RELEVANCE, OVER_BUDGET, OVER_RECORD_LIM
 from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.rendering import record_lines
 from contextopt.engine.settings import HEADER_STAGE, ContextConfig
-from contextopt.engine.text.tokens import Counter, HeuristicCounter, RenderedCounter, Tokenizer, get_tokenizer
-from contextopt.engine.values import INSUFFICIENT, PartSizes, read_warnings
+from contextopt.engine.text.tokens import Counter, HeuristicCounter, RenderedCounter, Tokenizer
+from contextopt.engine.values import INSUFFICIENT, Certificate, Counts, PartSizes, read_warnings
 
 type Figure = tuple[str, object]
 
@@ -66,7 +65,7 @@ def recompute(payload: AssemblyPayload) -> dict[str, object]:
 
 
 def _from_space(payload: AssemblyPayload) -> Iterator[Figure]:
-    tokenizer = get_tokenizer(payload.assembly.encoding)
+    tokenizer = payload.tokenizer
     carried = _carried_tokens(payload, tokenizer)
     yield from _from_ledger(payload)
     yield from _from_config(payload, carried)
@@ -129,8 +128,9 @@ def _carried_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
 
 
 def _from_text(payload: AssemblyPayload, tokenizer: Tokenizer, carried: int) -> Iterator[Figure]:
-    yield "tokens_after", tokenizer.count(payload.text) + carried
-    yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
+    tokens = tokenizer.count(payload.text)
+    yield "tokens_after", tokens + carried
+    yield from _from_certificate(payload.text, tokens, tokenizer)
     if payload.baseline_text is not None:
         yield "tokens_before", tokenizer.count(payload.baseline_text)
     for record_id, line in record_lines(payload.text, payload.ledger["order"]).items():
@@ -151,8 +151,18 @@ class _Measured:
         return self.chars
 
 
+def _from_certificate(text: str, tokens: int, counts: Counts) -> Iterator[Figure]:
+    again = Certificate.of(text, tokens, counts)
+    yield "sha256", again.sha256
+    yield "counted_tokens", None if again.factor is None else again.tokens
+    yield "factor", again.factor
+    yield "factor_mean", again.factor_mean
+    yield "factor_source", again.factor_source or ""
+    yield "factor_prompts", again.factor_prompts
+
+
 def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
-    ledger, counter = payload.ledger, _counter(payload.assembly)
+    ledger, counter = payload.ledger, _counter(payload)
     # Retries and hints have no phase.
     if phase := payload.request.get("phase", payload.config.get("phase")):
         yield "phase", phase
@@ -164,7 +174,7 @@ def _from_saving(payload: AssemblyPayload) -> Iterator[Figure]:
     after = counter.count(_Measured(payload.text, ledger["chars"]["after"]))
     yield "tokens_before", before
     yield "tokens_after", after
-    yield "sha256", hashlib.sha256(payload.text.encode()).hexdigest()
+    yield from _from_certificate(payload.text, after, counter)
     yield "tokens_available", payload.config.get("budget_tokens", max(before or 0, after))
     cuts = ledger.get("trimmed") or [file for file in ledger.get("changed_files", []) if file["is_truncated"]]
     yield "truncated", bool(cuts)
@@ -177,11 +187,9 @@ def _count_baseline(payload: AssemblyPayload, counter: Counter) -> int | None:
     return counter.count(_Measured(payload.baseline_text, payload.ledger["chars"]["before"]))
 
 
-def _counter(assembly: Assembly) -> Counter:
+def _counter(payload: AssemblyPayload) -> Counter:
     heuristic = HeuristicCounter()
-    if assembly.encoding == heuristic.name:
-        return heuristic
-    return RenderedCounter(get_tokenizer(assembly.encoding))
+    return heuristic if payload.assembly.encoding == heuristic.name else RenderedCounter(payload.tokenizer)
 
 
 def _from_ledger(payload: AssemblyPayload) -> Iterator[Figure]:

@@ -3,7 +3,8 @@
 import structlog
 
 from contextopt.assemblies.placement.modelcatalog import list_price
-from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
+from contextopt.engine.text.encodings import CL100K, O200K
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.search.embedders.current import configured_embedder, get_embedder, is_remote
 from contextopt.search.embedders.values import WORDLLAMA, EmbeddingUnavailable
 from contextopt.search.hybrid import prepare_query
@@ -13,7 +14,8 @@ log = structlog.get_logger(__name__)
 
 def load_shared() -> None:
     """Load what forked processes can share: nothing that has threads or connections."""
-    get_tokenizer(DEFAULT_ENCODING).count("warm")
+    for encoding in (CL100K, O200K):
+        get_tokenizer(encoding).count("warm")
     list_price("gpt-4o-mini")
     if configured_embedder() == WORDLLAMA:
         get_embedder(WORDLLAMA)

@@ -21,6 +21,7 @@ from django.utils import timezone
 from contextopt.assemblies.assemble import assemble_space, prepare_question
 from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
+from contextopt.assemblies.tokenfactors import choose_tokenizer
 from contextopt.chat import endpoint
 from contextopt.chat.endpoint import Completion, CompletionRefused, CompletionUnavailable
 from contextopt.chat.inputs import ConversationIn, MessageIn
@@ -38,7 +39,7 @@ from contextopt.engine.placement.choice import AUTO
 from contextopt.engine.settings import SEARCH_STAGE
 from contextopt.engine.text.cleaning import flatten_to
 from contextopt.engine.text.promptpassages import shortened
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import Conflict
 from contextopt.inputs import QUERY_MAX, make_storable
 from contextopt.jobs import SEND_MESSAGES, run_after_commit
@@ -130,7 +131,10 @@ def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery |
     )
     key = secrets.token_hex(16)
     settings_now = load_space(conversation.team_id, conversation.space.slug).settings
-    tokenizer = get_tokenizer(settings_now.encoding)
+    model = conversation.model or settings.LLM_MODEL
+    tokenizer = choose_tokenizer(
+        conversation.team_id, model=model, encoding=None, usual=settings_now.encoding
+    )
     history = _choose_history(conversation, data.text, settings_now.history_tokens, tokenizer)
     request = AssemblyIn(
         space=conversation.space.slug,
@@ -139,7 +143,7 @@ def _send(conversation: Conversation, data: MessageIn, question: PreparedQuery |
         system=instructions(conversation.mark),
         history="\n".join([*(message.text for message in history), data.text]),
         conversation=conversation.name_in_log,
-        model=conversation.model or settings.LLM_MODEL,
+        model=model,
         placement=AUTO,
         in_sight=blocks_in(history),
     )

@@ -1,6 +1,5 @@
 """Build one context: filter, score, allocate, truncate, render, count."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -172,12 +171,11 @@ def assemble(
     if is_adaptive:
         fixed = _choose(replace(request, is_adaptive=False), candidates, same_selections, room)
     stage3 = _baseline(request, space.records if baseline is None else baseline, header, sizes)
-    digest = hashlib.sha256(chosen.text.encode()).hexdigest()
     return Assembled(
         text=chosen.text,
         allocation=allocation,
         stats=_stats(candidates, chosen, opening, allocation, stage3, sight),
-        certificate=Certificate(chosen.tokens, tokenizer.name, tokenizer.version, digest, sight.tokens),
+        certificate=Certificate.of(chosen.text, chosen.tokens, tokenizer, sight.tokens),
         ledger=_ledger(chosen, request),
         order=chosen.order,
         baseline_text=stage3.text,

@@ -1,11 +1,15 @@
 """The input and output values of an assembly, immutable and validated on creation, and its warnings."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, NamedTuple, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict
 
+from contextopt.engine.text.modeltokens import LEARNED, find_shipped
+from contextopt.engine.text.tokens import FACTOR_SCALE, Measure
 from contextopt.engine.validation import MAX_INT, InvalidValue, check_int, check_text, utc
+from contextopt.engine.wording import day, plural
 
 CLOCK_SKEW = timedelta(hours=24)
 """How far after `now` a date may be and still count as age 0."""
@@ -204,11 +208,26 @@ class ContextStats:
     """Set by the caller, since the engine has no clock."""
 
 
+class Counts(Protocol):
+    """A tokenizer, or a counter that uses one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def measure(self, text: str, counted: int) -> Measure: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """Proof of size: tokens counted on the exact text, and the SHA-256 of its UTF-8 bytes.
 
-    `carried_tokens` is the size of the conversation's earlier blocks that stay in the prompt.
+    `tokens` are counted with the encoding. The model is billed for `tokens_at_most`: the same if the encoding
+    is its own, else the tokens times `factor`, rounded up. The factor is `learned` from a team's own prompts,
+    or `shipped`. On average it is `factor_mean`. `carried_tokens` is the size of the conversation's earlier
+    blocks that stay in the prompt.
     """
 
     tokens: int
@@ -216,13 +235,60 @@ class Certificate:
     tokenizer_version: str
     sha256: str
     carried_tokens: int = 0
+    model: str = ""
+    factor: float | None = None
+    factor_mean: float | None = None
+    factor_source: Literal["learned", "shipped"] | None = None
+    factor_prompts: int | None = None
+    tokens_at_most: int = 0
+
+    @classmethod
+    def of(cls, text: str, tokens: int, counts: Counts, carried_tokens: int = 0) -> Self:
+        """Certify a text for which these counts gave this number of tokens."""
+        measured = counts.measure(text, tokens)
+        return cls(
+            measured.tokens,
+            counts.name,
+            counts.version,
+            hashlib.sha256(text.encode()).hexdigest(),
+            carried_tokens,
+            measured.model,
+            _fraction(measured.factor),
+            _fraction(measured.mean),
+            measured.source,
+            measured.prompts,
+            measured.at_most,
+        )
 
     @property
     def total_tokens(self) -> int:
-        return self.tokens + self.carried_tokens
+        return self.tokens_at_most + self.carried_tokens
 
-    def to_json(self) -> dict[str, int | str]:
+    @property
+    def statement(self) -> str:
+        """Say in words what was counted, how, and what the model is billed for."""
+        if self.factor is None:
+            return f"{self.tokens:,} tokens, counted with {self.encoding}"
+        return (
+            f"{self.tokens:,} counted with {self.encoding}, ×{self.factor:.2f} for {self.model} from "
+            f"{self._source}: at most {self.tokens_at_most:,}"
+        )
+
+    @property
+    def _source(self) -> str:
+        """Say where the factor comes from."""
+        if self.factor_source == LEARNED:
+            return plural(self.factor_prompts or 0, "prompt")
+        shipped = find_shipped(self.model)
+        told = f" ({shipped.source}, {day(shipped.measured)})" if shipped else ""
+        return f"shipped factors{told}"
+
+    def to_json(self) -> dict[str, int | str | float | None]:
         return {**asdict(self), "total_tokens": self.total_tokens}
+
+
+def _fraction(scaled: int | None) -> float | None:
+    return None if scaled is None else scaled / FACTOR_SCALE
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +327,7 @@ NOTHING_RELEVANT = "nothing_relevant"
 BUDGET_TOO_SMALL = "budget_too_small"
 NOT_EMBEDDED = "not_embedded"
 UNKNOWN_PHASE = "unknown_phase"
+UNKNOWN_MODEL = "unknown_model"
 OVER_BUDGET = "over_budget"
 NOT_INDEXED = "not_indexed"
 TASK_WAITS = "task_waits"

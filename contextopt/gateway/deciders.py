@@ -24,9 +24,11 @@ from contextopt.assemblies.inputs import IN_SIGHT_MAX, AssemblyIn
 from contextopt.assemblies.log import log_assembly
 from contextopt.assemblies.models import Assembly
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.assemblies.tokenfactors import choose_tokenizer
 from contextopt.engine.placement.choice import APPEND, AUTO, CARRIED_TIMES, TAIL
 from contextopt.engine.settings import MAX_PART_TOKENS, MAX_TOTAL_TOKENS, ContextConfig
 from contextopt.engine.text.promptpassages import shortened
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, Tokenizer
 from contextopt.engine.validation import BudgetExceeded
 from contextopt.gateway.admission import Admission
 from contextopt.gateway.insertion import (
@@ -74,12 +76,20 @@ class PromptTask:
     is_count: bool = False
 
     @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Counts in the tokens of the prompt's model."""
+        space, model = self.admission.space, make_storable(self.prompt.model)[:MODEL_MAX]
+        usual = space.settings.encoding if space else DEFAULT_ENCODING
+        return choose_tokenizer(self.admission.key.team_id, model=model, encoding=None, usual=usual)
+
+    @cached_property
     def cut_turn(self) -> int:
         """The turn that the history begins with, 0 unless the space sets a limit."""
         limit = self.admission.policy.history_tokens
         if limit is None:
             return 0
-        return cut_history(self.prompt, limit, count_tokens, held=held_cut(self.prompt, self.cut))
+        count = partial(count_tokens, tokenizer=self.tokenizer)
+        return cut_history(self.prompt, limit, count, held=held_cut(self.prompt, self.cut))
 
     @property
     def settled(self) -> Composed | None:
@@ -95,7 +105,7 @@ class PromptTask:
         """
         space, prompt, plan = self.admission.space, self.prompt, self.plan
         assert space is not None
-        sizes = Sizes.of(prompt, self.cut_turn)
+        sizes = Sizes.of(prompt, self.tokenizer, self.cut_turn)
         placement = TAIL if prompt.continues else self.admission.policy.placement
         # The conversation's blocks that will stand in the prompt.
         in_sight: list[int] = []

@@ -112,8 +112,8 @@ class Arrival:
 class Prepared:
     """A prompt as it goes on, with its context or the reason why it has none.
 
-    `drawn_id` is the id of the context that would have been inserted in audit mode. `put_back` are the
-    earlier blocks that went back to their places without a new context, `cut` is the user text that its
+    `drawn_id` is the id of the context that would have been inserted in audit mode. `blocks` are the texts
+    that went into it, or back to their places, with a new context or without. `cut` is the user text that its
     history begins with. `context_logged` ends once its new context is logged.
     """
 
@@ -123,7 +123,7 @@ class Prepared:
     plan: Plan | None = None
     drawn_id: int | None = None
     is_new_question: bool = False
-    put_back: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
     cut: BlockPlace | None = None
     context_logged: asyncio.Future[bool] | None = None
 
@@ -306,9 +306,14 @@ class Preparation:
             conversation.plan = plan
             logging = self._log(known.decider, plan.assembly_id, arrival.parent)
             logged = conversation.logged = asyncio.create_task(logging)
-        put_back = () if plan else tuple(changes.texts.values())
         return changed, Prepared(
-            prompt, conversation, changes.reason, plan, put_back=put_back, cut=cut, context_logged=logged
+            prompt,
+            conversation,
+            changes.reason,
+            plan,
+            blocks=tuple(changes.texts.values()),
+            cut=cut,
+            context_logged=logged,
         )
 
     async def _learn_contexts(self, known: Known, deadline: float) -> None:

@@ -7,14 +7,18 @@ that nothing is lost silently. The log waits until the database is back after an
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 
 import structlog
 from django.db import transaction
 
 from contextopt.assemblies.models import Assembly
+from contextopt.assemblies.tokenfactors import choose_tokenizer
 from contextopt.chat.endpoint import ANSWER_MAX_CHARS
 from contextopt.chat.models import MESSAGE_MAX
+from contextopt.engine.text.encodings import CL100K
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.gateway.deciders import Deciders, PromptTask, foresee
 from contextopt.gateway.insertion import place_at, place_of, recall
 from contextopt.gateway.modelanswers import Answer
@@ -30,6 +34,7 @@ from contextopt.gateway.models import (
 from contextopt.gateway.preparation import Arrival, Prepared
 from contextopt.gateway.prompts import Sizes, count_tokens
 from contextopt.gateway.relay import Relayed
+from contextopt.gateway.tokenratios import is_teaching, learn_ratio
 from contextopt.inputs import make_storable
 from contextopt.limits import MODEL_MAX
 from contextopt.locks import hold_space, unless_deleted
@@ -92,6 +97,7 @@ class RequestJob:
                 hold_space(admission.space.id)
             row = self._row(answer)
             GatewayRequest.objects.bulk_create([row], ignore_conflicts=True)
+            self._learn(row, answer)
         if arrival.opened is not None and row is not None:
             end_exchange(arrival.opened, self._report(row, answer.model))
 
@@ -141,6 +147,9 @@ class RequestJob:
         admission, usage = arrival.admission, answer.usage
         prompt, plan, cut = prepared.prompt, prepared.plan, prepared.cut
         keep = admission.policy.keep
+        model = make_storable(prompt.model)[:MODEL_MAX] if prompt else ""
+        tokenizer = choose_tokenizer(self.team_id, model=model, encoding=None)
+        count = partial(count_tokens, tokenizer=tokenizer)
         place = place_of(prompt) if prompt and prompt.turns else None
         question = prompt.turns[-1].text if prompt and prompt.turns and keep != Keep.SIZES else ""
         return GatewayRequest(
@@ -150,7 +159,7 @@ class RequestJob:
             space_id=admission.space.id if admission.space else None,
             assembly=Assembly.objects.only("pk").filter(pk=plan.assembly_id).first() if plan else None,
             protocol=arrival.protocol,
-            model=make_storable(prompt.model)[:MODEL_MAX] if prompt else "",
+            model=model,
             is_streamed=prompt.is_streamed if prompt else relayed.answer.is_stream,
             mode=prepared.mode,
             is_inserted=prepared.is_inserted,
@@ -166,8 +175,8 @@ class RequestJob:
             cut_hash=cut.digest if cut else "",
             request_bytes=arrival.size_bytes,
             answer_bytes=relayed.answer.size_bytes,
-            prompt_tokens=Sizes.of(prompt).all if prompt else None,
-            context_tokens=plan.tokens if plan else sum(map(count_tokens, prepared.put_back)) or None,
+            prompt_tokens=Sizes.of(prompt, tokenizer).all if prompt else None,
+            context_tokens=plan.tokens if plan else sum(map(count, prepared.blocks)) or None,
             input_tokens=usage.input,
             cached_tokens=usage.cached,
             cache_write_tokens=usage.cache_write,
@@ -179,6 +188,24 @@ class RequestJob:
             question=make_storable(question)[:MESSAGE_MAX],
             answer=make_storable(answer.text)[:ANSWER_MAX_CHARS] if keep == Keep.ALL else "",
             created_at=arrival.created_at,
+        )
+
+    def _learn(self, row: GatewayRequest, answer: Answer) -> None:
+        """Compare the provider's count with ours, if nothing was left out of the prompt that we counted."""
+        prompt, arrival = self.prepared.prompt, self.arrival
+        is_whole = prompt is not None and row.outcome == Outcome.ANSWERED and row.cut_turn is None
+        if prompt is None or not is_whole or not is_teaching(prompt, arrival.protocol, answer.usage):
+            return
+        tokenizer = get_tokenizer(CL100K)
+        blocks = self.prepared.blocks
+        counted = Sizes.of(prompt, tokenizer).all + sum(count_tokens(text, tokenizer) for text in blocks)
+        learn_ratio(
+            team_id=self.team_id,
+            model=row.model,
+            texts=[*prompt.texts, *blocks],
+            counted=counted,
+            reported=answer.usage.input or 0,
+            moment=arrival.created_at,
         )
 
     def _report(self, row: GatewayRequest, answer_model: str) -> ExchangeReport:

@@ -11,12 +11,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import accumulate
 from typing import NamedTuple
 
-from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_tokenizer
+from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
 
 # Counts are remembered, since each prompt repeats its conversation's texts. Counting a text of fewer
 # characters is as fast as looking it up.
@@ -136,7 +136,8 @@ class Prompt:
     `system` and `tools` are texts outside of the items. `system_slot` is None if nothing can be inserted
     into the system prompt. `added` are the numbers of the items that hold only text of a client. A prompt
     that continues a stored answer shows none of the earlier turns. `answer_tokens` is the limit for its
-    answer, if it has one.
+    answer, if it has one. If it `is_text_alone`, it has neither tools nor images, files, or formats of
+    answers, which have tokens of their own.
     """
 
     model: str
@@ -149,6 +150,12 @@ class Prompt:
     added: frozenset[int] = frozenset()
     continues: bool = False
     answer_tokens: int | None = None
+    is_text_alone: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        """Everything that is said in it."""
+        return [self.system_text(), *(item.text for item in self.items if not item.is_system)]
 
     @cached_property
     def ends_in_tool_results(self) -> bool:
@@ -294,13 +301,18 @@ def splice(body: bytes, splices: Sequence[Splice], cuts: Sequence[Span] = ()) ->
     return b"".join([*parts, body[at:]])
 
 
-def count_tokens(text: str) -> int:
-    """Return the cl100k tokens of a text from a request. Characters that UTF-8 cannot encode are replaced."""
+def count_tokens(text: str, tokenizer: Tokenizer) -> int:
+    """Return the tokens of a text from a request. Characters that UTF-8 cannot encode are replaced."""
     text = text.encode(errors="replace").decode() if not text.isascii() else text
-    tokenizer = get_tokenizer(DEFAULT_ENCODING)
+    return tokenizer.convert(text, _count(text, tokenizer.name), tokenizer.name)
+
+
+def _count(text: str, encoding: str) -> int:
+    """Return the tokens of a text in an encoding."""
+    tokenizer = get_tokenizer(encoding)
     if len(text) < COUNTED_LEAST_CHARS:
         return tokenizer.count(text)
-    key = blake2b(text.encode(), digest_size=16).digest()
+    key = blake2b(text.encode(), digest_size=16, person=encoding.encode()[:16]).digest()
     with _lock:
         known = _counts.get(key)
         if known is not None:
@@ -316,17 +328,18 @@ def count_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The tokens of a prompt's parts in cl100k."""
+    """The tokens of a prompt's parts."""
 
     system: int
     history: int
     question: int
 
     @classmethod
-    def of(cls, prompt: Prompt, cut_turn: int = 0) -> "Sizes":
-        question = count_tokens(prompt.turns[-1].text) if prompt.turns else 0
-        history = max(0, spoken_tokens(prompt, cut_turn, count_tokens) - question)
-        return cls(count_tokens(prompt.system_text()) + count_tokens(prompt.tools), history, question)
+    def of(cls, prompt: Prompt, tokenizer: Tokenizer, cut_turn: int = 0) -> "Sizes":
+        count = partial(count_tokens, tokenizer=tokenizer)
+        question = count(prompt.turns[-1].text) if prompt.turns else 0
+        history = max(0, spoken_tokens(prompt, cut_turn, count) - question)
+        return cls(count(prompt.system_text()) + count(prompt.tools), history, question)
 
     @property
     def all(self) -> int:

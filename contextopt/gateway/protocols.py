@@ -47,6 +47,9 @@ _ANSWERED = ("tool_call_id", "call_id", "approval_request_id", "id")
 SYSTEM_GAP = "\n\n"
 # Values under these names are not text for the model, or are images or files of unknown token size.
 _ANSWER_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+# Fields of a request, and of a message, whose tokens are not those of text.
+_NOT_TEXT = ("tools", "functions", "response_format", "text", "thinking", "mcp_servers", "container")
+_CALLS = ("tool_calls", "function_call", "tool_call_id", "audio")
 _NO_TEXT = frozenset({
     "type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "data", "url", "image_url", "file_data",
     "file_id", "signature", "encrypted_content", "media_type", "status", "detail", "format", "cache_control",
@@ -251,7 +254,25 @@ def _prompt(
         added=added,
         continues=continues,
         answer_tokens=next((n for n in map(request.get, _ANSWER_LIMITS) if isinstance(n, int)), None),
+        is_text_alone=not continues and _is_text_alone(request),
     )
+
+
+def _is_text_alone(request: Mapping[str, Any]) -> bool:
+    """Tell whether a prompt holds nothing but messages of text."""
+    if any(request.get(name) for name in _NOT_TEXT):
+        return False
+    said = [_values(request, "messages"), _values(request, "input"), _values(request, "system")]
+    return all(_is_text(value) for values in said for value in values)
+
+
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, dict) or any(value.get(name) for name in _CALLS):
+        return False
+    if _field(value, "type") not in {"", "message", *TEXT_PARTS, "output_text"}:
+        return False
+    content = value.get("content", "")
+    return isinstance(content, str) or (isinstance(content, list) and all(map(_is_text, content)))
 
 
 def _turns(

@@ -56,12 +56,11 @@ def describe_result(result: AssemblyResult) -> str:
 
 def _size(result: AssemblyResult) -> str:
     certificate, available = result.certificate, result.stats.tokens_available
+    unit = certificate.encoding if certificate.factor is None else certificate.statement
     if certificate.carried_tokens:
-        parts = f"{certificate.tokens:,} new and {certificate.carried_tokens:,} in sight"
-        return (
-            f"{parts}, together {certificate.total_tokens:,} of {available:,} tokens ({certificate.encoding})"
-        )
-    return f"{certificate.tokens:,} of {available:,} tokens ({certificate.encoding})"
+        parts = f"{certificate.tokens_at_most:,} new and {certificate.carried_tokens:,} in sight"
+        return f"{parts}, together {certificate.total_tokens:,} of {available:,} tokens ({unit})"
+    return f"{certificate.tokens_at_most:,} of {available:,} tokens ({unit})"
 
 
 def _warning_line(warning: ContextWarning) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from contextopt.assemblies.tokenfactors import CountedIn
 from contextopt.inputs import NUMBER, Input, Text, Tokens, has_surrogate
 from contextopt.repositories.models import REPOSITORY_NAME_MAX, REPOSITORY_PATH_MAX
 
@@ -79,7 +80,7 @@ class RepositoryFilesIn(Input):
         return deleted
 
 
-class RelevantIn(Input):
+class RelevantIn(CountedIn):
     """A task: its description, files it is known to be about, or both."""
 
     seeds: Annotated[list[RepositoryPath], Field(max_length=SEEDS_MAX)] = Field(default_factory=list)
@@ -88,7 +89,6 @@ class RelevantIn(Input):
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX, description="Number of files to list."), NUMBER] = (
         LIMIT_DEFAULT
     )
-    encoding: Annotated[Text, Field(min_length=1, max_length=64)] = "cl100k_base"
 
     @field_validator("task")
     @classmethod

@@ -10,7 +10,7 @@ from contextopt.engine.code.graph.parsing import decode
 from contextopt.engine.code.graph.values import ParsedFile
 from contextopt.engine.code.packing import FULL, PATH, Packed, PackedFile, Source, pack
 from contextopt.engine.text.cleaning import flatten
-from contextopt.engine.text.tokens import RememberingTokenizer, Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import FieldProblem, InvalidInput
 from contextopt.repositories.checkouts import NO_FILE, Checkout, Entry
 from contextopt.repositories.graphs import (
@@ -75,7 +75,7 @@ def rank_repository(repository: Repository, request: RelevantIn) -> Relevant:
 
 
 def _rank_stored(repository: Repository, request: RelevantIn) -> Relevant:
-    tokenizer = RememberingTokenizer(get_tokenizer(request.encoding))
+    tokenizer = request.tokenizer(repository.team_id).remembering()
     loaded = load_index(repository)
 
     def fetch(paths: Sequence[str]) -> dict[str, bytes]:
@@ -180,6 +180,7 @@ class RevisionRanker:
     """
 
     checkout: Checkout
+    team_id: int
     start: LoadedIndex | None = None
     _files: dict[str, str] = field(default_factory=dict)
     _entries: Mapping[str, Entry] = field(default_factory=dict)
@@ -201,7 +202,7 @@ class RevisionRanker:
             InvalidInput: there is no such revision, or a seed is not among its files.
             UnknownEncoding: the tokenizer is not available.
         """
-        tokenizer = RememberingTokenizer(get_tokenizer(request.encoding))
+        tokenizer = request.tokenizer(self.team_id).remembering()
         index, ranker = self._at(rev)
         return _answer(request, tokenizer, ranker, index, self._fetch, self._moment, self._revision or "")
 

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from contextopt.engine.settings import SETTINGS, ContextConfig
-from contextopt.engine.text.tokens import known_encodings
+from contextopt.engine.text.encodings import known_encodings
 from contextopt.engine.validation import ALL, WEIGHT_DECIMALS, Setting
 
 

@@ -9,9 +9,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from django.db import connection, transaction
+from django.db.models import Count, Q
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
@@ -60,6 +61,22 @@ class RowResult:
 
     status: Status
     record_id: int
+
+
+class Recount(TypedDict):
+    """How many of a space's records are counted in its new encoding."""
+
+    done: int
+    total: int
+
+
+def recount_progress(space: Space) -> Recount | None:
+    """Return how far the records are counted anew after a change of the encoding; None if all are."""
+    if space.recount_from is None:
+        return None
+    rows = Record.objects.filter(space=space, purged_at=None)
+    found = rows.aggregate(done=Count("pk", filter=Q(pk__lte=space.recount_from)), total=Count("pk"))
+    return Recount(done=found["done"], total=found["total"])
 
 
 def tokenizer_of(space: Space) -> Tokenizer:

@@ -16,7 +16,7 @@ from contextopt.agents.standingdocuments import StandingDocument, attach_documen
 from contextopt.agents.tasks import create_task
 from contextopt.assemblies.models import DEMO_ACTOR, Assembly
 from contextopt.engine.agents.contexts import AgentContext
-from contextopt.engine.text.tokens import get_counter
+from contextopt.engine.text.tokens import get_counter, get_tokenizer
 from contextopt.people.models import Team
 from contextopt.repositories.indexing import create_posted, delete_repository
 from contextopt.repositories.models import Repository
@@ -132,7 +132,7 @@ class Journey:
             team_id=self.team.pk,
             phase=phase,
             context=_context(self.files),
-            counter=get_counter("tokenizer", _TEXTS["encoding"]),
+            counter=get_counter("tokenizer", get_tokenizer(_TEXTS["encoding"])),
             actor=DEMO_ACTOR,
             task_id=self.task.pk,
         )
@@ -179,7 +179,7 @@ class Journey:
             team_id=self.team.pk,
             task_id=self.task.pk,
             data=data,
-            counter=get_counter("tokenizer", _TEXTS["encoding"]),
+            counter=get_counter("tokenizer", get_tokenizer(_TEXTS["encoding"])),
             actor=DEMO_ACTOR,
         )
         self.date(minutes)

@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
+from contextopt.assemblies.figures import BY_NAME
 from contextopt.assemblies.models import SPLIT
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.verify import Difference
@@ -151,10 +152,10 @@ _SHOWN = f"""
      GROUP BY 1, 2
 """
 # Assemblies not yet in a rollup are left out, and so are days that wait to be measured again.
-_SPLIT = zip(SPLIT, ("tokens", "cached", "cacheable"), strict=True)
+_SPLIT = zip(map(BY_NAME.__getitem__, SPLIT), ("tokens", "cached", "cacheable"), strict=True)
 _LOGGED = f"""
     SELECT (a.created_at AT TIME ZONE %(zone)s)::date AS day, a.model,
-           {", ".join(f"coalesce(sum(a.{column}), 0)::bigint AS {name}" for column, name in _SPLIT)}
+           {", ".join(f"coalesce(sum({figure.value_sql}), 0)::bigint AS {name}" for figure, name in _SPLIT)}
       FROM contextopt_assembly a
      WHERE a.team_id = %(team)s AND a.{SPLIT[0]} IS NOT NULL AND a.is_sent
        AND NOT EXISTS (SELECT FROM dashboard_unfoldedassembly u WHERE u.assembly_id = a.id)

@@ -102,11 +102,13 @@ def build_context(caller: Caller, request: AssemblyIn, max_tokens: int) -> str:
             request=request.model_copy(update={"context_tokens": budget}),
             actor=caller.actor,
         )
-        tokenizer = get_tokenizer(decision.certificate.encoding)
+        tokenizer = decision.asked.tokenizer
         excess = count_result(describe_context(decision, LONGEST_ID), tokenizer) - max_tokens
         if excess <= 0 or budget == 0:
             break
-        budget = _smaller(decision.certificate.tokens, excess, max_tokens, is_scaled=passes < SCALED_PASSES)
+        budget = _smaller(
+            decision.certificate.tokens_at_most, excess, max_tokens, is_scaled=passes < SCALED_PASSES
+        )
     result = log_assembly(decision) if caller.may_write else decision
     for text in (describe_context(result, result.id), describe_context(result, result.id, is_brief=True)):
         if count_result(text, tokenizer) <= max_tokens:
@@ -307,7 +309,7 @@ def build_task_step(caller: Caller, request: AgentStepIn, max_tokens: int) -> st
     Raises:
         InvalidInput, NotFound, Conflict: see `build_step`.
     """
-    tokenizer = get_tokenizer(request.encoding)
+    tokenizer = request.tokenizer(caller.team.pk)
 
     def excess(draft: StepResult) -> int:
         return count_result(describe_step(draft, LONGEST_ID), tokenizer) - max_tokens

@@ -19,7 +19,6 @@ from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.evidence import Evidence, line_frame, share_shown, shows_evidence
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.settings import ContextConfig as Settings
-from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import PRODUCT_ERRORS, Conflict
 from contextopt.jobs import run_after_commit
 from contextopt.locks import Lock, hold_space
@@ -100,10 +99,8 @@ def measure_question(
     return Measured(
         recall=found / len(outcomes) if outcomes else 0.0,
         precision=shown / len(lines) if lines else 0.0,
-        evidence_shown=share_shown(
-            evidence, lines, result.allocation.context, get_tokenizer(result.certificate.encoding)
-        ),
-        tokens=result.certificate.tokens,
+        evidence_shown=share_shown(evidence, lines, result.allocation.context, result.asked.tokenizer),
+        tokens=result.certificate.tokens_at_most,
         is_empty=not lines,
         outcomes=outcomes,
         warning_codes=tuple(warning.code for warning in result.warnings),

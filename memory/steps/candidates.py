@@ -10,6 +10,7 @@ from contextopt.assemblies.assemble import decide_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import EntryJson
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.assemblies.tokenfactors import CountedIn
 from contextopt.engine.agents.contexts import ContextFile, WholeText
 from contextopt.engine.agents.deltas import SentFile
 from contextopt.engine.agents.steps import NAMED_DROPPED, LeftOut
@@ -19,7 +20,7 @@ from contextopt.engine.code.packing import FULL, PATH
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.engine.text.promptpassages import shortened
 from contextopt.engine.text.quoting import marked_block
-from contextopt.engine.text.tokens import Counter
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, Counter
 from contextopt.inputs import QUERY_MAX
 from contextopt.people.models import Team
 from contextopt.repositories.graphs import join_manifests, outline_tree, read_manifests
@@ -119,7 +120,14 @@ def record_name(record_id: int) -> str:
 
 
 def find_records(
-    *, team_id: int, space: str, task: str, tokens: int, as_of: datetime | None, encoding: str, actor: str
+    *,
+    team_id: int,
+    space: str,
+    task: str,
+    tokens: int,
+    as_of: datetime | None,
+    counted: CountedIn,
+    actor: str,
 ) -> FoundRecords:
     """Choose the records of the space for the task within a number of tokens.
 
@@ -132,7 +140,8 @@ def find_records(
         query=shortened(task, QUERY_MAX),
         context_tokens=min(tokens, MAX_PART_TOKENS),
         as_of=as_of,
-        encoding=encoding,
+        encoding=counted.encoding or (None if counted.model else DEFAULT_ENCODING),
+        model=counted.model,
     )
     result = decide_space(team_id=team_id, request=request, actor=actor)
     order = result.outcome.order
@@ -189,7 +198,7 @@ def find_manifest(repository: Repository) -> tuple[str, str]:
 
 
 def find_files(
-    repository: Repository, *, task: str, tokens: int, encoding: str, skipped: Skipped
+    repository: Repository, *, task: str, tokens: int, counted: CountedIn, skipped: Skipped
 ) -> FoundFiles:
     """Return the files that the task needs, the best first, as much of each as its rank is worth.
 
@@ -197,7 +206,13 @@ def find_files(
         Conflict: the repository changes faster than it can be read.
     """
     budget = min(int(tokens * UNMARKED), MAX_PART_TOKENS)
-    request = RelevantIn(task=task[:TASK_MAX], budget=budget, limit=LIMIT_MAX, encoding=encoding)
+    request = RelevantIn(
+        task=task[:TASK_MAX],
+        budget=budget,
+        limit=LIMIT_MAX,
+        encoding=counted.encoding,
+        model=counted.model,
+    )
     relevant = rank_repository(repository, request)
     modes = {file.path: file.mode for file in relevant.packed.files if file.mode != PATH}
     ours = [(path, text) for path, text in relevant.contents if path not in skipped.given]

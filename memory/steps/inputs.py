@@ -7,17 +7,16 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from contextopt.agents.inputs import (
     AgentContextIn,
     AttemptIn,
-    Encoding,
     FailureFactsIn,
     Files,
-    Model,
     Phase,
     Receiver,
     RetryLimitsIn,
 )
 from contextopt.agents.models import DEFAULT_RECEIVER, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
+from contextopt.assemblies.tokenfactors import CountedIn
 from contextopt.engine.settings import MAX_PART_TOKENS
-from contextopt.inputs import NUMBER, Id, Input, Moment, Ordinal, Slug, Text, refuse_blank
+from contextopt.inputs import NUMBER, Id, Moment, Ordinal, Slug, Text, refuse_blank
 
 DEFAULT_PHASE = "planning"
 BUDGET_MIN = 20
@@ -46,7 +45,7 @@ class StepFailureIn(FailureFactsIn, RetryLimitsIn):
         )
 
 
-class AgentStepIn(Input):
+class AgentStepIn(CountedIn):
     """One step of a task: a stored task by its `task_id`, or the text of a new one in `task`.
 
     `context` is what the caller has itself. It goes before what is found here, and the saving is the
@@ -65,8 +64,6 @@ class AgentStepIn(Input):
     context: AgentContextIn | None = None
     failure: StepFailureIn | None = None
     receiver: Receiver = DEFAULT_RECEIVER
-    encoding: Encoding = "cl100k_base"
-    model: Model = ""
 
     @field_validator("task")
     @classmethod

@@ -134,7 +134,7 @@ def _add_records(asked: Asked, fields: _Fields, kept: set[str], room: int) -> Fo
         task=asked.task.description,
         tokens=_share(asked, fields, kept, room, "docs"),
         as_of=asked.data.as_of,
-        encoding=asked.data.encoding,
+        counted=asked.data,
         actor=asked.actor,
     )
     fields.append("docs", records.found)
@@ -150,7 +150,7 @@ def _add_files(asked: Asked, fields: _Fields, kept: set[str], room: int) -> Foun
         asked.repository,
         task=asked.task.description,
         tokens=_share(asked, fields, kept, room, "files"),
-        encoding=asked.data.encoding,
+        counted=asked.data,
         skipped=Skipped(
             given=frozenset(file.path for file in fields.context.files),
             in_retry=frozenset(file.path for file in changed),

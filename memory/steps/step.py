@@ -1,6 +1,5 @@
 """The only way to build the context for a step: look up → engine → log → what the receiver has now."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -15,6 +14,7 @@ from contextopt.agents.receivers import load_receiver_files, store_receiver_file
 from contextopt.agents.retries import PlannedAttempt
 from contextopt.assemblies.models import Assembly, EntryJson, Kind, pack_entries
 from contextopt.assemblies.savings import Saving, log_saving
+from contextopt.assemblies.tokenfactors import model_warnings
 from contextopt.engine.agents.composition import Composed, compose
 from contextopt.engine.agents.deltas import ReceiverFiles, SentFile, fully_sent, remember
 from contextopt.engine.agents.retries import percent_of
@@ -155,7 +155,7 @@ def build_step(*, team: Team, data: AgentStepIn, actor: str, excess: Excess | No
         UnknownEncoding: the tokenizer is not available.
     """
     started = perf_counter()
-    counter = get_counter("tokenizer", data.encoding)
+    counter = get_counter("tokenizer", data.tokenizer(team.pk))
     asked = read_request(team, data, counter, actor)
     if asked.planned and not asked.planned.retry.plan.is_sent:
         return _send_nothing(asked, asked.planned)
@@ -187,7 +187,7 @@ class _Sent:
 
     @property
     def warnings(self) -> tuple[ContextWarning, ...]:
-        return (*self.gathered.warnings, *self.composed.warnings)
+        return (*self.gathered.warnings, *self.composed.warnings, *model_warnings(self.asked.counter))
 
     @property
     def full(self) -> Unmarked | None:
@@ -211,13 +211,12 @@ class _Sent:
 
     def draft(self) -> StepResult:
         """Return the result before anything is stored."""
-        counter, text = self.asked.counter, self.composed.step.render()
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        text = self.composed.step.render()
         return StepResult(
             asked=self.asked,
             text=text,
             sections=self.composed.sections,
-            certificate=Certificate(self.composed.tokens, counter.name, counter.version, digest),
+            certificate=Certificate.of(text, self.composed.tokens, self.asked.counter),
             warnings=self.warnings,
             entries=self.entries,
         )
@@ -326,12 +325,11 @@ def _send_nothing(asked: Asked, planned: PlannedAttempt) -> StepResult:
     else:
         message = f"Wait {plan.wait_seconds} seconds, then repeat the same plan. Nothing new is sent."
         warning = ContextWarning(TASK_WAITS, message)
-    nothing = hashlib.sha256(b"").hexdigest()
     return StepResult(
         asked=asked,
         text="",
         sections=(),
-        certificate=Certificate(0, asked.counter.name, asked.counter.version, nothing),
+        certificate=Certificate.of("", 0, asked.counter),
         warnings=(warning,),
         attempt=attempt,
     )

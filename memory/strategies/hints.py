@@ -15,7 +15,7 @@ from contextopt.assemblies.savings import PlainText, Saving, log_saving
 from contextopt.engine.text.promptparts import BlockPattern, prose_of
 from contextopt.engine.text.promptpassages import is_plain
 from contextopt.engine.text.quoting import STRATEGY_HINT, fence
-from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_counter
+from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_counter, get_tokenizer
 from contextopt.errors import InvalidInput, ServiceUnavailable
 from contextopt.people.models import Team
 from contextopt.search.hybrid import prepare_query, search
@@ -176,7 +176,11 @@ def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:
 
 def _log(team: Team, found: Found, data: HintIn, actor: str, assembly_ms: float) -> Assembly:
     """Log what the hint adds to a prompt. Without Contextopt there would be no hint."""
-    counter, text, nothing = get_counter("tokenizer", DEFAULT_ENCODING), PlainText(found.text), PlainText("")
+    counter, text, nothing = (
+        get_counter("tokenizer", get_tokenizer(DEFAULT_ENCODING)),
+        PlainText(found.text),
+        PlainText(""),
+    )
     saving = Saving(
         kind=Kind.HINT,
         before=nothing,

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from contextopt.agents import models as limits
-from contextopt.agents.inputs import ErrorText, FilePath, Model, Plan, check_item, naming
+from contextopt.agents.inputs import ErrorText, FilePath, Plan, check_item, naming
+from contextopt.assemblies.tokenfactors import ModelName
 from contextopt.engine.agents.plans import StepOutcome, count_tries, read_plan
 from contextopt.inputs import INT_MAX, NUMBER, Id, Input, Text, refuse_blank
 
@@ -76,7 +77,7 @@ class CompletionIn(Input):
     files_changed: Annotated[list[FilePath], Field(max_length=FILES_CHANGED_MAX)] = Field(
         default_factory=list
     )
-    model: Model = ""
+    model: ModelName = ""
     tokens_saved: Annotated[
         int,
         Field(ge=0, le=TOKENS_SAVED_MAX, description="Stored with the strategy. Savings are measured."),

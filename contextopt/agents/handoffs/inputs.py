@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from contextopt.agents.handoffs import models as limits
-from contextopt.agents.inputs import AgentContextIn, Encoding
+from contextopt.agents.inputs import AgentContextIn
+from contextopt.assemblies.tokenfactors import Encoding
 from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MIN_BUDGET_TOKENS
 from contextopt.engine.text.cleaning import flatten
 from contextopt.inputs import INT_MAX, NUMBER, Input, Text, check_json, refuse_blank

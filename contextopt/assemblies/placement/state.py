@@ -83,11 +83,11 @@ def _load_blocks(
 def block_tokens(payload: AssemblyPayload, tokenizer: Tokenizer) -> int:
     """Return the tokens that a block takes in the caller's prompt, as certified, even if purged since.
 
-    For another tokenizer, count the stored text.
+    For another tokenizer or other factors, count the stored text.
     """
-    if payload.assembly.encoding == tokenizer.name:
-        return payload.assembly.new_tokens
-    return tokenizer.count(payload.text)
+    factors = payload.ledger.get("token_factors")
+    is_same = payload.assembly.encoding == tokenizer.name and factors == tokenizer.factors_json()
+    return payload.assembly.new_tokens if is_same or payload.purged_at else tokenizer.count(payload.text)
 
 
 def _read(payload: AssemblyPayload, tokenizer: Tokenizer) -> Block:

@@ -18,7 +18,7 @@ from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, Match, Relevance, 
 from contextopt.engine.rendering import MESSAGE
 from contextopt.engine.settings import SCORED_STAGE, ContextConfig
 from contextopt.engine.values import Assembled, DateRange, FilterCounts, RecordSummary
-from contextopt.errors import Conflict, ServiceUnavailable
+from contextopt.errors import Conflict, FieldProblem, InvalidInput, ServiceUnavailable
 from contextopt.search.hybrid import Question, Target, best_match, look_up, prepare_passages, rate
 from contextopt.search.registry import SearchFilters
 from contextopt.spaces.configs import find_config, given_settings
@@ -44,7 +44,15 @@ def settings_for(material: Material, data: ReplayIn) -> ContextConfig:
         InvalidInput, InvalidValue: a setting is outside its range; the error names it.
     """
     config = material.asked.config if data.config is None else _config_of(material, data.config)
-    return config.replace(**given_settings(data.settings))
+    given = given_settings(data.settings)
+    if not material.assembly.model:
+        return config.replace(**given)
+    # A model's tokens are counted in its own encoding, whatever a version says.
+    own = material.asked.config.encoding
+    if given.get("encoding", own) != own:
+        rule = f"the model of the context, {material.assembly.model!r}, decides its encoding"
+        raise InvalidInput([FieldProblem("settings.encoding", rule), FieldProblem("model", rule)])
+    return config.replace(**{**given, "encoding": own})
 
 
 def _config_of(material: Material, version: int) -> ContextConfig:

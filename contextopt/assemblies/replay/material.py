@@ -18,7 +18,7 @@ from contextopt.engine.duplicates import numbers_in
 from contextopt.engine.rendering import summary_line
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.promptpassages import searched_text
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.validation import UnknownEncoding
 from contextopt.engine.values import ENGINE_VERSION, PartSizes, RecordSummary
 from contextopt.errors import Conflict
@@ -127,7 +127,9 @@ def _asked(assembly: Assembly, givens: Givens, tokenizer: Tokenizer) -> Prepared
     assert space is not None
     config, question = read_config(payload.config), str(payload.request.get("query") or "").strip()
     # The logged question is taken as it is, even if this version would not accept it.
-    request = AssemblyIn.model_construct(space=space.slug, stage=config.stage, query=question)
+    request = AssemblyIn.model_construct(
+        space=space.slug, stage=config.stage, query=question, model=assembly.model
+    )
     then = ConfiguredSpace(
         id=space.pk,
         slug=space.slug,
@@ -153,7 +155,7 @@ def _asked(assembly: Assembly, givens: Givens, tokenizer: Tokenizer) -> Prepared
 def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:
     """Return the tokenizer that the assembly used, if neither it nor the engine has changed since."""
     try:
-        tokenizer = get_tokenizer(assembly.encoding)
+        tokenizer = assembly.payload.tokenizer
     except UnknownEncoding as error:
         raise NotReplayable(Reason.ENGINE_CHANGED, str(error)) from error
     if givens.engine_version != ENGINE_VERSION:

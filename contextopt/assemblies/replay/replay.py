@@ -27,7 +27,7 @@ from contextopt.assemblies.verify import Difference
 from contextopt.engine.placement.choice import SYSTEM, Placed, Placement, PromptSizes, Split
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.engine.values import NOT_EMBEDDED, NOTHING_RELEVANT, ContextWarning
+from contextopt.engine.values import NOT_EMBEDDED, NOTHING_RELEVANT, UNKNOWN_MODEL, ContextWarning
 from contextopt.errors import PRODUCT_ERRORS
 from contextopt.telemetry import work_seconds
 
@@ -120,7 +120,8 @@ def replay_assembly(assembly: Assembly, data: ReplayIn | None = None) -> Replay:
         config = settings_for(material, data) if data else asked.config
         is_changed = config != asked.config
         if is_changed:
-            asked = replace(asked, config=config, tokenizer=get_tokenizer(config.encoding))
+            tokenizer = asked.tokenizer if assembly.model else get_tokenizer(config.encoding)
+            asked = replace(asked, config=config, tokenizer=tokenizer)
             reached = decide_under(material, asked)
         else:
             reached = decide_again(material)
@@ -157,7 +158,7 @@ def _warnings(material: Material, asked: PreparedRequest, reached: Reached) -> I
     """Yield what the reader of the replayed context should know."""
     # These depend on the vectors that existed and on the best match at the time, so take them from the log.
     is_relevant = reached.found.query is None or reached.found.query.is_relevant
-    wanted = {NOT_EMBEDDED} if is_relevant else {NOT_EMBEDDED, NOTHING_RELEVANT}
+    wanted = {NOT_EMBEDDED, UNKNOWN_MODEL} | (set() if is_relevant else {NOTHING_RELEVANT})
     yield from (warning for warning in material.assembly.payload.warnings if warning.code in wanted)
     yield from shortage_warnings(asked, reached.outcome)
 
@@ -195,7 +196,7 @@ def cost_of(assembly: Assembly, split: Split | None, book: PriceBook) -> PromptC
         return None
     day = assembly.created_at.astimezone(ZoneInfo(assembly.team.time_zone)).date()
     price = book.price(assembly.model, day)
-    return PromptCost(split, price.dollars(split) if price else None)
+    return PromptCost(split, price.dollars(split) * assembly.mean_share if price else None)
 
 
 def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
@@ -204,7 +205,7 @@ def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
     None outside of a conversation, or if the last prompt matters and cannot be replayed.
     """
     payload = again.assembly.payload
-    tokenizer = get_tokenizer(again.assembly.encoding)
+    tokenizer = payload.tokenizer
     logged = logged_prompt(payload, tokenizer) if again.result is not None else None
     if logged is None or again.result is None:
         return None
@@ -214,7 +215,7 @@ def replayed_sizes(again: Replay, data: ReplayIn | None) -> PromptSizes | None:
         if last is None:
             return None
         logged = logged.after(last)
-    return logged.measure(again.result.text, again.result.certificate.tokens, tokenizer)
+    return logged.measure(again.result.text, again.result.certificate.tokens_at_most, tokenizer)
 
 
 def _replayed_text(assembly_id: int, data: ReplayIn | None) -> str | None:

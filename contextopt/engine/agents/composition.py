@@ -31,7 +31,7 @@ from contextopt.engine.agents.steps import (
 )
 from contextopt.engine.agents.trims import TRIM_ORDER, Trimmed, items_of, longest, trim, trim_field
 from contextopt.engine.budget import OVER_BUDGET
-from contextopt.engine.text.tokens import Counter, Measurable
+from contextopt.engine.text.tokens import Counter, Measurable, Measure
 from contextopt.engine.values import BUDGET_TOO_SMALL, ContextWarning, Remedy
 
 SECTION_WEIGHTS: Mapping[str, int] = {
@@ -152,6 +152,12 @@ class _Around:
 
     def count_text(self, text: str) -> int:
         return self.counter.count_text(text)
+
+    def measure(self, text: str, counted: int) -> Measure:
+        return self.counter.measure(text, counted)
+
+    def factors_json(self) -> dict[str, list[int]] | None:
+        return self.counter.factors_json()
 
     def fits(self, measured: Measurable, budget_tokens: int) -> bool:
         return self.counter.fits(self._whole(measured), budget_tokens)

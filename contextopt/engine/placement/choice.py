@@ -252,7 +252,11 @@ def place_context(request: Place, conversation: Conversation, decide: Callable[[
             continue
         if request.placement != AUTO:
             return placed
-        ahead = READS_AHEAD * request.prices.read * (placed.sight.tokens + placed.outcome.certificate.tokens)
+        ahead = (
+            READS_AHEAD
+            * request.prices.read
+            * (placed.sight.tokens + placed.outcome.certificate.tokens_at_most)
+        )
         if best is None or placed.cost + ahead < best[0]:
             best = placed.cost + ahead, placed
     assert best is not None
@@ -281,7 +285,7 @@ def _try(
         if not blocks:
             raise
         return None
-    new_tokens = outcome.certificate.tokens
+    new_tokens = outcome.certificate.tokens_at_most
     if blocks and sight.tokens + new_tokens > request.bound_tokens:
         return None
     placement = _placement(request, conversation, kept)

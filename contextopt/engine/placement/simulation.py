@@ -52,7 +52,7 @@ def play(
         yield Played(
             placed.split,
             placed.cost,
-            placed.outcome.certificate.tokens,
+            placed.outcome.certificate.tokens_at_most,
             placed.sight.tokens,
             _in_sight([*(shown[block.id] for block in placed.kept), shown[number]]),
         )

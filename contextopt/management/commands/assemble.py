@@ -8,8 +8,8 @@ from django.core.management.base import CommandParser
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.assemblies.tokenfactors import choose_tokenizer
 from contextopt.engine.settings import REQUESTED, SEARCH_STAGE
-from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import Setting
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, space_of, team_of
@@ -74,8 +74,12 @@ class Command(AnsweringCommand):
         request = parse_input(AssemblyIn, asked, {"space": "SPACE"})
         space = space_of(team, request.space)
         # Loading the tokenizer's data takes longer than an assembly, so load it before time is measured.
-        encoding = request.overrides.get("encoding")
-        (get_tokenizer(encoding) if encoding else tokenizer_of(space)).count("ready")
+        choose_tokenizer(
+            team.pk,
+            model=request.model,
+            encoding=request.overrides.get("encoding"),
+            usual=tokenizer_of(space).name,
+        ).count("ready")
         if options["queries"] is not None:
             return self.answer_lines(
                 options["queries"],

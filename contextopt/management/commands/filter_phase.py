@@ -5,7 +5,7 @@ from django.core.management.base import CommandParser
 from contextopt.agents.inputs import AgentContextIn, PhaseNamed
 from contextopt.agents.phases import FilterResult, figures, filter_agent_context
 from contextopt.assemblies.models import FULL_CONTEXT
-from contextopt.engine.text.tokens import get_counter
+from contextopt.engine.text.tokens import get_counter, get_tokenizer
 from contextopt.management.base import ACTOR, DONE, Options, team_of
 from contextopt.management.documents import DocumentCommand, read_document
 from contextopt.management.fields import add_fields, read_fields
@@ -32,7 +32,7 @@ class Command(DocumentCommand):
             team_id=team_of(options).pk,
             phase=named.phase,
             context=read_document(AgentContextIn, options["file"]).to_value(place=""),
-            counter=get_counter(options["counter"], options["encoding"]),
+            counter=get_counter(options["counter"], get_tokenizer(options["encoding"])),
             actor=ACTOR,
             task_id=named.task_id,
             store=not options["no_log"],

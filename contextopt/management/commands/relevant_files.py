@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from django.core.management.base import CommandParser
 from pydantic import BaseModel, Field
 
-from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import Text
 from contextopt.management.base import ACTOR, DONE, Options, more_in_json, team_of
@@ -48,6 +47,7 @@ class Command(AnsweringCommand):
             "budget": "maximum tokens of the text",
             "limit": "number of files to list",
             "encoding": "the tokenizer",
+            "model": "the model whose tokens are counted",
         }
         add_fields(parser, RelevantIn, about, seeds="--seed PATH")
         parser.add_argument("--rev", help="rank as of this branch, tag or commit")
@@ -64,7 +64,7 @@ class Command(AnsweringCommand):
             raise InvalidInput.of("--task", "give --task or --tasks, not both")
         request = parse_input(RelevantIn, {"task": "-", **asked} if many else asked)
         # Name an unknown encoding once instead of on every line.
-        get_tokenizer(request.encoding)
+        request.tokenizer(team.pk)
         with target(team, options["repository"]) as found:
             rank = _FileRanker(team, options["repository"], found).rank
             if many:
@@ -126,5 +126,5 @@ class _FileRanker:
             )
         if self._revisions is None:
             stored = load_index(self._repository) if self._repository is not None else None
-            self._revisions = RevisionRanker(self._checkout, stored)
+            self._revisions = RevisionRanker(self._checkout, self._team.pk, stored)
         return self._revisions.rank(rev, request)

@@ -5,7 +5,7 @@ from django.core.management.base import CommandParser
 from contextopt.agents.inputs import RetryIn, RetryLimitsIn
 from contextopt.agents.retries import Retry, log_delta, plan_delta
 from contextopt.agents.retrysettings import resolve_limits
-from contextopt.engine.text.tokens import get_counter
+from contextopt.engine.text.tokens import get_counter, get_tokenizer
 from contextopt.management.base import ACTOR, DONE, Options, team_of
 from contextopt.management.documents import DocumentCommand, read_document
 from contextopt.management.fields import add_fields, read_fields
@@ -32,7 +32,7 @@ class Command(DocumentCommand):
     def run(self, options: Options) -> int:
         asked = read_fields(RetryLimitsIn, options)
         data = read_document(RetryIn, options["file"])
-        counter = get_counter(options["counter"], options["encoding"])
+        counter = get_counter(options["counter"], get_tokenizer(options["encoding"]))
         team = team_of(options)
         retry = plan_delta(data=data, limits=resolve_limits(team.pk, asked), counter=counter)
         if not options["no_log"]:

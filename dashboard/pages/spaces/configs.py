@@ -25,6 +25,7 @@ from contextopt.spaces.configs import (
 )
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
+from contextopt.spaces.records import recount_progress
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.charts.shapes import Bar, allocation_bar
 from dashboard.kit.filters import read_text
@@ -246,6 +247,12 @@ def space_edit(request: TeamRequest, space: Space) -> HttpResponse:
     return redirect("dashboard:space_settings", space.slug)
 
 
+@page_for(Role.VIEWER, "GET", get_space)
+def recount(request: TeamRequest, space: Space) -> HttpResponse:
+    """Show how far the space is counted in its new encoding."""
+    return render_page(request, f"{TEMPLATE}#recount", {"space": space, "recount": recount_progress(space)})
+
+
 def _render(
     request: TeamRequest,
     space: Space,
@@ -264,5 +271,6 @@ def _render(
         "versions": compare_versions(versions),
         "bar": budget_bar(numbers),
         "proofs": read_proofs(space),
+        "recount": recount_progress(space),
     }
     return render_page(request, TEMPLATE, context, status=status)

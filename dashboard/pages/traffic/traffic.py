@@ -6,6 +6,7 @@ from django.db.models import Sum
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 
+from contextopt.assemblies.tokenfactors import LEAST_PROMPTS, TokenFactor
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.people.models import ApiKey, Role
 from contextopt.spaces.models import Space
@@ -28,6 +29,7 @@ from dashboard.rollups.traffic import Groups, read_buckets, read_groups, read_to
 TEMPLATE = "dashboard/traffic.html"
 PROMPTS_TEMPLATE = "dashboard/prompts.html"
 SPACES_SHOWN = 50
+FACTORS_SHOWN = 50
 
 
 @page_for(Role.VIEWER, "GET")
@@ -44,6 +46,8 @@ def traffic(request: TeamRequest) -> HttpResponse:
         **_figures(request, form),
         **describe_gateway(request),
         "policies": _policies(form),
+        "factors": TokenFactor.objects.filter(team=request.team).order_by("model", "kind")[:FACTORS_SHOWN],
+        "least_prompts": LEAST_PROMPTS,
         "are_more": form.space_id is None and len(form.spaces) > SPACES_SHOWN,
         "first_space": next(iter(form.spaces), ""),
         **polling,

@@ -82,7 +82,7 @@ def describe_step(result: StepResult) -> str:
             result.text.rstrip("\n"),
             "",
             *rows,
-            f"{certificate.tokens:,} of {asked.budget:,} tokens ({certificate.encoding}){saved}",
+            f"{certificate.tokens_at_most:,} of {asked.budget:,} tokens ({certificate.encoding}){saved}",
             f"Task {asked.task.pk}, phase {asked.data.phase}, {logged}",
             f"SHA-256 {certificate.sha256}",
             *(f"Warning: {warning}" for warning in result.warnings),

@@ -225,11 +225,11 @@ class TestRanking:
         first = run_git(shop, "rev-parse", "HEAD")
         asked = RelevantIn(task="send receipt by mail", limit=200)
         with opened(str(shop)) as checkout:
-            before = RevisionRanker(checkout).rank(first, asked).to_json()
+            before = RevisionRanker(checkout, team.pk).rank(first, asked).to_json()
         commit_files(shop, "Send receipt by mail", {"shop/cart.py": "receipt = 1\n", "zz.py": "mail = 1\n"})
         stored = load_index(index(team, shop).repository)
         with opened(str(shop)) as checkout:
-            later = RevisionRanker(checkout, stored)
+            later = RevisionRanker(checkout, team.pk, stored)
             at_head = later.rank("main", asked)
             assert later.rank(first, asked).to_json() == before
             assert later.rank("main", asked).to_json() == at_head.to_json()
@@ -241,7 +241,7 @@ class TestRanking:
         commit_files(shop, "Total", {"shop/total.py": "from shop.cart import total\n", "logo.png": b"\0"})
         repository = index(team, shop).repository
         with opened(str(shop)) as checkout:
-            unstored = RevisionRanker(checkout).rank("HEAD", asked).to_json()
+            unstored = RevisionRanker(checkout, team.pk).rank("HEAD", asked).to_json()
         assert rank_repository(repository, asked).to_json() == unstored
 
     def test_an_index_brought_up_to_date_is_a_new_one(self, team: Team, shop: Path) -> None:

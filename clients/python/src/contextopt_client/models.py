@@ -53,8 +53,13 @@ class AssemblyDetail(TypedDict):
     config: dict[str, Any]
     config_version: int | None
     conversation: str
+    counted_tokens: int | None
     created_at: str
     encoding: str
+    factor: float | None
+    factor_mean: float | None
+    factor_prompts: int | None
+    factor_source: str
     id: int
     is_sent: bool
     kind: str
@@ -78,6 +83,7 @@ class AssemblyDetail(TypedDict):
     text: str
     tokenizer_version: str
     tokens_after: int
+    tokens_at_most: int
     tokens_available: int
     tokens_before: int | None
     tokens_saved: int | None
@@ -172,9 +178,15 @@ class CertificateOut(TypedDict):
 
     carried_tokens: int
     encoding: str
+    factor: float | None
+    factor_mean: float | None
+    factor_prompts: int | None
+    factor_source: Literal["learned", "shipped"] | None
+    model: str
     sha256: str
     tokenizer_version: str
     tokens: int
+    tokens_at_most: int
     total_tokens: int
 
 
@@ -208,9 +220,10 @@ class CountedRetryOptions(TypedDict, total=False):
     counter: Literal["tokenizer", "heuristic"]
     diff_characters: int | None
     diff_lines: int | None
-    encoding: str
+    encoding: str | None
     error: str | None
     error_tokens: int | None
+    model: str
     plan: str | list[str | dict[str, Any]] | None
     uncut: bool
 
@@ -279,7 +292,7 @@ class FieldError(TypedDict):
 
 class FilterOptions(TypedDict, total=False):
     counter: Literal["tokenizer", "heuristic"]
-    encoding: str
+    encoding: str | None
     model: str
     task_id: int | None
 

@@ -119,7 +119,7 @@ def fit_context(product: Product, body: dict[str, Any], answer: Any) -> Any:
     space = product.connection["space"]
     room = OUTPUT_CHARS - len(INTRODUCTION) - len(space) - FENCE_MAX - len(ASK) - 10
     while answer and len(answer["text"]) > room:
-        tokens = int(answer["certificate"]["tokens"] * room / len(answer["text"]) * 0.9)
+        tokens = int(answer["certificate"]["tokens_at_most"] * room / len(answer["text"]) * 0.9)
         smaller = {**body, "context_tokens": tokens}
         answer = product.send("/assemblies", smaller).answer() if tokens > TOKENS_MIN else None
     if not answer or not answer["included"] or not answer["text"].strip():

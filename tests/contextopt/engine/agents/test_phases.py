@@ -247,10 +247,10 @@ def test_a_wrong_profile_is_named(changes: dict[str, Any], field: str) -> None:
 
 
 def test_counters_by_name() -> None:
-    assert get_counter("heuristic", "cl100k_base") == HEURISTIC
-    assert get_counter("tokenizer", "cl100k_base") == RenderedCounter(RememberingTokenizer(TOKENIZER))
+    assert get_counter("heuristic", TOKENIZER) == HEURISTIC
+    assert get_counter("tokenizer", TOKENIZER) == RenderedCounter(RememberingTokenizer(TOKENIZER))
     with pytest.raises(InvalidValue):
-        get_counter("guess", "cl100k_base")
+        get_counter("guess", TOKENIZER)
 
 
 def test_what_only_we_add_is_no_part_of_the_full_context() -> None:

@@ -460,3 +460,15 @@ def test_contexts_of_hooks_that_did_not_arrive(owner_client, space):
     lines = owner_client.get("/assemblies.csv").getvalue().decode().splitlines()
     rows = {row["id"]: row["not_delivered"] for row in csv.DictReader(lines)}
     assert (rows.pop(str(lost.id)), *rows.values()) == ("True", "False")
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "claude-opus-4-7"])
+def test_the_certificate_says_what_was_counted(owner_client: Client, space: Space, model: str) -> None:
+    make_record(space)
+    result = make_assembly(space, model=model)
+    html = html_of(owner_client, f"/assemblies/{result.id}/")
+    proof = html.split('id="certificate-title"')[1].split("</section>")[0]
+    assert result.certificate.statement in proof
+    assert f'<dd class="mono">{model}</dd>' in proof
+    assert ("on average" in proof) is (model == "claude-opus-4-7")
+    assert "verified now" in proof

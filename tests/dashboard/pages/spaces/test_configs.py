@@ -9,6 +9,7 @@ from django.utils import timezone
 from contextopt.spaces.configs import draft_settings, publish_config, publish_settings
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
+from contextopt.tasks import recount_batch
 from dashboard.pages.spaces.configs import budget_bar, compare_versions
 from dashboard.pages.spaces.forms import ConfigForm
 from tests.dashboard.conftest import html_of, seen_in, squeezed
@@ -283,3 +284,26 @@ def test_a_remedy_that_is_none_changes_nothing(
 def test_a_remedy_leads_nowhere_else(elsewhere: str, editor_client: Client, space: Space) -> None:
     response = editor_client.post(REMEDY, {**ALL_RECORDS, "next": elsewhere})
     assert response.headers["Location"] == URL
+
+
+class TestRecount:
+    """After a change of the encoding, the page shows how far the records are counted in it."""
+
+    PROGRESS = f"{URL}recount"
+
+    def test_progress(self, owner_client: Client, space: Space) -> None:
+        records = [make_record(space, title=f"Record {number}") for number in range(3)]
+        assert "records are counted in it" not in html_of(owner_client, URL)
+        publish_settings(space=space, created_by="test", encoding="o200k_base")
+        assert "0 of 3 records are counted in it" in html_of(owner_client, URL)
+        Space.objects.filter(pk=space.pk).update(recount_from=records[1].pk)
+        assert "2 of 3 records are counted in it" in html_of(owner_client, self.PROGRESS)
+        assert not recount_batch(space.pk)
+        done = html_of(owner_client, self.PROGRESS)
+        assert "records are counted in it" not in done
+        assert "hx-trigger" not in done
+        assert set(space.records.values_list("summary_encoding", flat=True)) == {"cl100k_base", "o200k_base"}
+
+    def test_outsiders_and_visitors(self, outsider_client: Client, client: Client, space: Space) -> None:
+        assert outsider_client.get(self.PROGRESS).status_code == 404
+        assert client.get(self.PROGRESS).status_code == 302

@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from contextopt.assemblies.models import Assembly
+from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.gateway.models import GatewayGap, GatewayRequest
 from contextopt.spaces.models import Space
 from dashboard.pages.traffic.charts import TRAFFIC_CHARTS
@@ -314,3 +315,21 @@ def test_user_text_is_text(owner_client, team, space):
     make(space, model="<script>alert(1)</script>")
     for url in (URL, PROMPTS):
         assert "<script>alert(1)" not in html_of(owner_client, url)
+
+
+def test_token_factors_are_shown_with_their_jumps(owner_client, team, other_team):
+    assert "Token factors" not in html_of(owner_client, URL)
+    learned = {"kind": "prose", "mean": 13_000, "limit": 14_100, "counted_tokens": 1, "reported_tokens": 1}
+    for model, values in (
+        ("claude-opus-4-7", {"prompts": 2_140}),
+        ("gemini-3-pro", {"prompts": 50, "mean_before": 10_500}),
+    ):
+        TokenFactor.objects.create(team=team, model=model, **learned, **values)
+    TokenFactor.objects.create(team=other_team, model="their-own", prompts=900, **learned)
+    shown = html_of(owner_client, URL).split('id="factors-title"')[1].split("</section>")[0]
+    assert "×1.30" in shown
+    assert "×1.41" in shown
+    assert "2,140" in shown
+    assert shown.count("in use from 200 prompts on") == 1
+    assert shown.count("jumped from ×1.05, learned anew") == 1
+    assert "their-own" not in shown
