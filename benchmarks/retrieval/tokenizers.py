@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from django.db import transaction
 from django.utils import timezone
 
 from benchmarks.figures import Figure, Section, at_most
@@ -184,6 +185,7 @@ def _biases(maker: Maker, tokenizer: Tokenizer, how: str, pools: Sequence[Sequen
     yield Figure(f"{maker.model}, {how}: limit ÷ counted", "", 60, limit / counted)
 
 
+@transaction.atomic
 def _learn(team: Team, maker: Maker, pools: Sequence[Sequence[str]]) -> None:
     """Let prompts of each kind of text pass, as the gateway does."""
     TokenFactor.objects.filter(team=team, model=maker.model).delete()

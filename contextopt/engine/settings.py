@@ -279,9 +279,9 @@ class ContextConfig:
             example="<<EDITOR … EDITOR>>",
         ),
     ] = None
-    encoding: Annotated[str, _of_text("Encoding", "Tokenizer, such as `cl100k_base`.", high=64)] = (
-        "cl100k_base"
-    )
+    encoding: Annotated[
+        str, _of_text("Encoding", "Tokenizer of requests that name no model, such as `cl100k_base`.", high=64)
+    ] = "cl100k_base"
     record_order: Annotated[
         RecordOrder,
         _of_text(

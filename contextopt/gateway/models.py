@@ -168,7 +168,7 @@ class GatewayRequest(models.Model):
     cut_hash = models.CharField(max_length=32, blank=True, db_default="", default="")
     request_bytes = models.PositiveBigIntegerField()
     answer_bytes = models.PositiveBigIntegerField()
-    # Counted here in cl100k, without the context; null if the request was not read.
+    # Counted here in the tokens of the model, at most, without the context; null if the request was not read.
     prompt_tokens = models.PositiveIntegerField(null=True)
     # The tokens of all blocks that were inserted, or would have been.
     context_tokens = models.PositiveIntegerField(null=True)

@@ -22,13 +22,16 @@ from contextopt.gateway.prompts import Prompt
 LEAST_RATIO, STEP, BUCKETS = 0.25, 1.01, 280
 LIMIT_SHARE = 0.99
 """The share of a team's tokens, by prompts, that stay below a factor's limit."""
-DEVIATIONS = 2
-"""The limit is higher by this many standard errors of that share, as a few prompts tell less."""
+DEVIATIONS, MOST_SHARE = 2, 0.999
+"""The limit is higher by this many standard errors of that share, as a few prompts tell less, up to a share
+that leaves out what hardly counts.
+"""
 LATEST = 50
 """The latest prompts are compared with those before them, to notice a jump."""
 JUMP = 0.2
-LEAST_TOKENS = 16
-"""Shorter prompts are mostly what a provider adds around a message."""
+JUMP_TOKENS = 2_500
+"""If they have fewer tokens together, what a provider adds around each message is too much of them."""
+LEAST_TOKENS = 5
 MOST_TOKENS = 1_000_000
 
 log = structlog.get_logger(__name__)
@@ -69,7 +72,7 @@ def _add_latest(factor: TokenFactor, counted: int, reported: int, moment: dateti
     factor.latest_reported.append(reported)
     if len(factor.latest_counted) >= LATEST:
         latest = list(zip(factor.latest_counted, factor.latest_reported, strict=True))
-        if factor.is_used and _has_jumped(factor):
+        if factor.is_used and sum(factor.latest_counted) >= JUMP_TOKENS and _has_jumped(factor):
             _start_anew(factor, moment)
         factor.latest_counted, factor.latest_reported = [], []
         for prompt in latest:
@@ -102,7 +105,7 @@ def _add(factor: TokenFactor, counted: int, reported: int) -> None:
 def _set_factor(factor: TokenFactor) -> None:
     """Set the mean, and the limit that 99 % of the tokens stay below."""
     error = math.sqrt(LIMIT_SHARE * (1 - LIMIT_SHARE) / factor.prompts)
-    wanted = min(1.0, LIMIT_SHARE + DEVIATIONS * error) * factor.counted_tokens
+    wanted = min(MOST_SHARE, LIMIT_SHARE + DEVIATIONS * error) * factor.counted_tokens
     below, bucket = 0, 0
     for bucket, tokens in enumerate(factor.histogram):  # noqa: B007 - the last one is the answer
         below += tokens

@@ -21,7 +21,7 @@ def full(space: Space) -> Space:
 
 
 def test_the_certificate_of_an_own_tokenizer(api, full):
-    answer = api.post("/assemblies", {"space": "support", "model": "gpt-5", "as_of": "2026-03-02"}).json()
+    answer = api.post("/assemblies", {"space": "support", "model": "gpt-5", "window_days": "all"}).json()
     proof = answer["certificate"]
     tokens = len(O200K.encode_ordinary(answer["text"]))
     assert (proof["tokens"], proof["tokens_at_most"], proof["total_tokens"]) == (tokens, tokens, tokens)
@@ -35,10 +35,11 @@ def test_the_certificate_of_an_own_tokenizer(api, full):
 
 
 def test_the_certificate_of_a_factor(api, full):
+    body = {"space": "support", "model": CLAUDE, "context_tokens": 400, "window_days": "all"}
     TokenFactor.objects.create(
         team=full.team, model=CLAUDE, kind="cjk", prompts=2_140, mean=12_000, limit=13_100
     )
-    answer = api.post("/assemblies", {"space": "support", "model": CLAUDE, "context_tokens": 400}).json()
+    answer = api.post("/assemblies", body).json()
     proof = answer["certificate"]
     assert proof["tokens"] < proof["tokens_at_most"] == answer["stats"]["tokens_used"] <= 400
     assert (proof["factor_source"], proof["factor_prompts"]) == ("learned", 2_140)

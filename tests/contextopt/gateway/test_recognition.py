@@ -15,6 +15,8 @@ import pytest
 from django.db import connection, transaction
 
 from contextopt.assemblies.purge import purge_record
+from contextopt.engine.text.encodings import CL100K
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.gateway.insertion import BlockTexts
 from contextopt.gateway.models import GatewayPolicy, GatewayRequest
 from contextopt.gateway.prompts import count_tokens
@@ -104,7 +106,7 @@ def test_a_late_context_is_logged_with_the_blocks_that_went_back(
     row = late.latest("id")
     assert (row.is_inserted, row.assembly_id) == (False, None)
     assert first.assembly is not None
-    assert row.context_tokens == count_tokens(first.assembly.payload.text)
+    assert row.context_tokens == count_tokens(first.assembly.payload.text, get_tokenizer(CL100K))
 
 
 def test_a_session_outlasts_its_system_prompt(inserting: Inserting, upstream: Upstream) -> None:

@@ -36,7 +36,10 @@ def test_assemble_answers_with_the_fields_of_the_contract(default_space: Space, 
     answer: Answer = json.loads(out)
     assert (code, err, len(out.splitlines())) == (0, "", 1)
     assert {"text", "stats", "certificate", "included", "dropped", "counts"} <= answer.keys()
-    certified = {"tokens", "carried_tokens", "total_tokens", "encoding", "tokenizer_version", "sha256"}
+    certified = {
+        "tokens", "carried_tokens", "total_tokens", "encoding", "tokenizer_version", "sha256",
+        "model", "factor", "factor_mean", "factor_source", "factor_prompts", "tokens_at_most",
+    }  # fmt: skip
     assert answer["certificate"].keys() == certified
     entry = {"id", "source", "external_id", "score", "parts", "tokens"}
     assert entry <= answer["included"][0].keys()

@@ -545,6 +545,13 @@ class RecordOut(TypedDict):
     view_count: int
 
 
+class Recount(TypedDict):
+    """How many of a space's records are counted in its new encoding."""
+
+    done: int
+    total: int
+
+
 class RemedyJson(TypedDict):
     """A setting to change, its new value, and the label of the button that changes it."""
 
@@ -623,19 +630,22 @@ class SearchOptions(TypedDict, total=False):
     types: list[str] | None
 
 
-class SpaceOptions(TypedDict, total=False):
-    categories: list[str]
-    description: str
-    name: str | None
+class SpaceDetail(TypedDict):
+    """A space, and how far its records are counted anew after a change of its encoding."""
 
-
-class SpaceOut(TypedDict):
     categories: list[str]
     created_at: str
     description: str
     name: str
     records: RecordCounts
+    recount: Recount | None
     slug: str
+
+
+class SpaceOptions(TypedDict, total=False):
+    categories: list[str]
+    description: str
+    name: str | None
 
 
 class StatsOut(TypedDict):

@@ -27,8 +27,8 @@ from contextopt_client.models import (
     RecordOptions,
     RecordOut,
     SearchOptions,
+    SpaceDetail,
     SpaceOptions,
-    SpaceOut,
     VoteOut,
 )
 
@@ -89,11 +89,11 @@ class Operations(ABC):
         answer: VoteOut = self.call(call)
         return answer
 
-    def create_space(self, slug: str, **options: Unpack[SpaceOptions]) -> SpaceOut:
+    def create_space(self, slug: str, **options: Unpack[SpaceOptions]) -> SpaceDetail:
         """Creates a space with the default settings as config 1. A slug that is taken is a conflict."""
         body = {"slug": slug, **options}
         call = Call("POST", "/api/v1/spaces", body, is_write=True)
-        answer: SpaceOut = self.call(call)
+        answer: SpaceDetail = self.call(call)
         return answer
 
     def create_record(self, slug: str, title: str, **options: Unpack[RecordOptions]) -> RecordOut:
@@ -208,11 +208,11 @@ class AsyncOperations(ABC):
         answer: VoteOut = await self.call(call)
         return answer
 
-    async def create_space(self, slug: str, **options: Unpack[SpaceOptions]) -> SpaceOut:
+    async def create_space(self, slug: str, **options: Unpack[SpaceOptions]) -> SpaceDetail:
         """Creates a space with the default settings as config 1. A slug that is taken is a conflict."""
         body = {"slug": slug, **options}
         call = Call("POST", "/api/v1/spaces", body, is_write=True)
-        answer: SpaceOut = await self.call(call)
+        answer: SpaceDetail = await self.call(call)
         return answer
 
     async def create_record(self, slug: str, title: str, **options: Unpack[RecordOptions]) -> RecordOut:

@@ -298,8 +298,9 @@ def test_the_number_of_queries_does_not_grow(owner_client, team, space, url, dja
         other = factories.make_space(team, f"space-{number}")
         key, _ = factories.make_key(team, name=f"key {number}")
         make(other, api_key=key, model=f"model {number}")
-    # The frame takes 4. The page: spaces, keys, models, prices, groups twice, buckets, gaps, policies.
-    with django_assert_max_num_queries(13):
+    # The frame takes 4. The page: spaces, keys, models, prices, groups twice, buckets, gaps, policies,
+    # token factors.
+    with django_assert_max_num_queries(14):
         owner_client.get(url)
 
 
