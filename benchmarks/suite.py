@@ -121,7 +121,7 @@ QUICK = Scale(
     gateway_seconds=5.0,
     slow_clients=500,
     attack_seconds=5.0,
-    counted_contexts=60,
+    counted_contexts=30,
 )
 
 

@@ -25,7 +25,7 @@ from contextopt.engine.rendering import summary_line
 from contextopt.engine.settings import ContextConfig
 from contextopt.engine.text.encodings import CL100K, O200K, TEKKEN, known_encodings, load_encoding
 from contextopt.engine.text.modeltokens import ModelTokenizer, find_shipped
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import FACTOR_SCALE, Tokenizer, get_tokenizer
 from contextopt.engine.values import RecordSummary, SpaceContext
 from contextopt.gateway.tokenratios import learn_ratio
 from contextopt.people.models import Team
@@ -35,7 +35,6 @@ SCRIPTS = REPOSITORY / "benchmarks" / "data" / "scripts.toml"
 BUDGETS = (150, 400, 1_000, 2_000, 4_000)
 RECORDS = 60
 MOST_EXCEEDED = 0.01
-PROMPTS = LEAST_PROMPTS
 
 type Count = Callable[[str], int]
 
@@ -54,25 +53,26 @@ def measure_tokenizers(team: Team, contexts: int) -> Section:
     for maker in _makers():
         tokenizer = tokenizer_of_model(team.pk, maker.model)
         if not isinstance(tokenizer, ModelTokenizer) or tokenizer.factors is None:
-            figures.append(_exceeded(maker, tokenizer, "its own tokenizer", pools, contexts, most=0))
+            figures += _measure(maker, tokenizer, "own tokenizer", pools, contexts)
             continue
         shipped = find_shipped(maker.model)
         assert shipped is not None
         own = replace(tokenizer, factors=shipped.factors)
-        figures.append(_exceeded(maker, own, "shipped factors", pools, contexts, most=MOST_EXCEEDED))
-        figures += _biases(maker, own, "shipped factors", pools)
+        figures += _measure(maker, own, "shipped factors", pools, contexts)
         _learn(team, maker, pools)
         learned = tokenizer_of_model(team.pk, maker.model)
-        figures.append(_exceeded(maker, learned, "learned factors", pools, contexts, most=MOST_EXCEEDED))
-        figures += _biases(maker, learned, "learned factors", pools)
+        figures += _measure(maker, learned, "learned factors", pools, contexts)
     told = (
         f"A figure is the share of {contexts} contexts of {BUDGETS[0]} to {BUDGETS[-1]:,} tokens whose exact "
         "text has more tokens than the budget, by the model's tokenizer. Factors are learned from "
-        f"{PROMPTS} prompts of each of the same kinds of text. Below, the estimated tokens of a context on "
-        "average, and its limit, are shares of the counted ones."
+        f"{LEAST_PROMPTS} prompts of each of the same kinds of text. Below, the estimated tokens of all "
+        "contexts on average, and their limits, are shares of the counted ones."
     )
-    notes = (told, *(f"{maker.model}: {maker.source}" for maker in _makers()))
-    return Section("Tokenizers: budgets in the tokens of the model", tuple(figures), notes)
+    return Section(
+        "Tokenizers: budgets in the tokens of the model",
+        tuple(figures),
+        (told, *(f"{maker.model}: {maker.source}" for maker in _makers())),
+    )
 
 
 def _pools() -> Mapping[str, list[str]]:
@@ -162,27 +162,22 @@ def _contexts(pools: Sequence[Sequence[str]], tokenizer: Tokenizer, number: int)
         yield assembled.text, assembled.allocation.context
 
 
-def _exceeded(
-    maker: Maker, tokenizer: Tokenizer, how: str, pools: Sequence[Sequence[str]], number: int, *, most: float
-) -> Figure:
-    found = [maker.count(text) > budget for text, budget in _contexts(pools, tokenizer, number)]
-    share = sum(found) / len(found)
-    words = "0" if not most else f"≤ {most:g}"
-    bar = at_most(most, share, words)
-    return Figure(f"{maker.model}, {how}: over the budget", "", len(found), share, bar=bar)
-
-
-def _biases(maker: Maker, tokenizer: Tokenizer, how: str, pools: Sequence[Sequence[str]]) -> Iterator[Figure]:
-    """Yield the mean estimate and the limit, each as a share of the model's own count."""
-    mean = limit = counted = 0.0
-    for text, _ in _contexts(pools, tokenizer, 60):
-        measured = tokenizer.measure(text, 0)
-        assert measured.mean is not None
-        mean += measured.tokens * measured.mean / 10_000
+def _measure(
+    maker: Maker, tokenizer: Tokenizer, how: str, pools: Sequence[Sequence[str]], number: int
+) -> Iterator[Figure]:
+    what, over, estimated, limit, counted = f"{maker.model}, {how}", 0, 0.0, 0, 0
+    for text, budget in _contexts(pools, tokenizer, number):
+        tokens, measured = maker.count(text), tokenizer.measure(text, tokenizer.count(text))
+        over += tokens > budget
+        counted += tokens
         limit += measured.at_most
-        counted += maker.count(text)
-    yield Figure(f"{maker.model}, {how}: mean ÷ counted", "", 60, mean / counted)
-    yield Figure(f"{maker.model}, {how}: limit ÷ counted", "", 60, limit / counted)
+        estimated += measured.tokens * (measured.mean or FACTOR_SCALE) / FACTOR_SCALE
+    most = 0.0 if how == "own tokenizer" else MOST_EXCEEDED
+    bar = at_most(most, over / number, f"≤ {most:g}" if most else "0")
+    yield Figure(f"{what}: over the budget", "", number, over / number, bar=bar)
+    if most:
+        yield Figure(f"{what}: mean ÷ counted", "", number, estimated / counted)
+        yield Figure(f"{what}: limit ÷ counted", "", number, limit / counted)
 
 
 @transaction.atomic
@@ -191,8 +186,8 @@ def _learn(team: Team, maker: Maker, pools: Sequence[Sequence[str]]) -> None:
     TokenFactor.objects.filter(team=team, model=maker.model).delete()
     rng, cl100k = random.Random(7), get_tokenizer(CL100K)
     for pool in pools:
-        for _ in range(PROMPTS):
-            text = _texts([pool], rng.choice((600, 1_500, 4_000)), rng)
+        for _ in range(LEAST_PROMPTS):
+            text = _texts([pool], rng.choice((400, 900, 1_800)), rng)
             learn_ratio(
                 team_id=team.pk,
                 model=maker.model,

@@ -39,6 +39,7 @@ from contextopt.engine.placement.choice import (
     place_context,
 )
 from contextopt.engine.settings import SCORED_STAGE, SEARCH_STAGE, ContextConfig, setting_of_request
+from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import ALL, InvalidValue
 from contextopt.engine.values import PartSizes
 from contextopt.errors import InvalidInput
@@ -110,7 +111,7 @@ def decide_space(
             break
     warnings = (
         *found.warnings,
-        *model_warnings(asked.tokenizer),
+        *(model_warnings(asked.tokenizer) if request.model else ()),
         *shortage_warnings(asked, placed.outcome),
     )
     entries = entries_json(placed.outcome.ledger)
@@ -131,10 +132,10 @@ def prepare_request(
         space = replace(space, settings=settings)
     config, overrides = resolve_config(space, request)
     with loading():
-        tokenizer = choose_tokenizer(
-            team_id, model=request.model, encoding=overrides.get("encoding"), usual=config.encoding
-        )
-    config = config.replace(encoding=tokenizer.name)
+        tokenizer = get_tokenizer(config.encoding)
+        if request.model:
+            tokenizer = choose_tokenizer(team_id, model=request.model, encoding=overrides.get("encoding"))
+            config = config.replace(encoding=tokenizer.name)
     sizes = []
     for name in ("system", "history"):
         text, size = getattr(request, name), getattr(request, f"{name}_tokens")

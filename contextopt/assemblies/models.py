@@ -452,7 +452,7 @@ class AssemblyPayload(models.Model):
         """The tokenizer that counted it, with the factors of then.
 
         Raises:
-            UnknownEncoding: it is not available any more.
+            UnknownEncoding: it is not available.
         """
         assembly = self.assembly
         return tokenizer_of_log(

@@ -159,7 +159,8 @@ class TokenFactor(models.Model):
 def _known_factors(team_id: int, model: str) -> Factors | None:
     """Return the factors of a model: learned ones where there are enough prompts, else shipped ones.
 
-    A kind that has neither takes the largest learned one.
+    Numbers and markup, which are both data, differ more than any other text. So the limit for data is never
+    below a shipped one. A kind that has neither takes the largest learned factor.
     """
     rows = fetch_all(
         'SELECT kind, mean, "limit", prompts FROM contextopt_tokenfactor'
@@ -168,6 +169,9 @@ def _known_factors(team_id: int, model: str) -> Factors | None:
     )
     learned = {TextKind(kind): Factor(*factor) for kind, *factor in rows}
     shipped = find_shipped(model)
+    if shipped and (data := learned.get(TextKind.DATA)):
+        limit = max(data.limit, shipped.factors[TextKind.DATA].limit)
+        learned[TextKind.DATA] = data._replace(limit=limit)
     known = {**(shipped.factors if shipped else {}), **learned}
     if not known:
         return None

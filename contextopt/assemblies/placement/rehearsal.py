@@ -18,13 +18,14 @@ from contextopt.assemblies.candidates import load_space
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.placement.modelcatalog import PriceBook
 from contextopt.assemblies.placement.state import shared_prefix
+from contextopt.assemblies.tokenfactors import choose_tokenizer
 from contextopt.engine.evidence import Evidence, line_frame, shows_evidence
 from contextopt.engine.placement.blocks import NOTHING
 from contextopt.engine.placement.choice import CARRIED_TIMES, PLACEMENTS, CachePrices, Place
 from contextopt.engine.placement.simulation import Played, Turn, play
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.engine.text.cleaning import flatten_to
-from contextopt.engine.text.tokens import Tokenizer, get_tokenizer
+from contextopt.engine.text.tokens import Tokenizer
 from contextopt.errors import InvalidInput
 from contextopt.inputs import NUMBER, QUERY_MAX, Input, Moment, Name, Text, field_problems
 from contextopt.limits import MODEL_MAX, NAME_MAX
@@ -180,8 +181,9 @@ class Outcome:
         }
 
 
-def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None) -> Rehearsal:
+def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None, model: str = "") -> Rehearsal:
     """Load the candidates of every question once. The space must hold the script's records, embedded.
+    Tokens are those of the model, if there is one.
 
     Raises:
         InvalidValue: the budget is outside its range.
@@ -192,18 +194,28 @@ def load_rehearsal(space: Space, script: Script, *, context_tokens: int | None) 
         for row in script.records
         if row.date is not None
     }
-    tokenizer = get_tokenizer(load_space(space.team_id, space.slug).settings.encoding)
+    usual = load_space(space.team_id, space.slug).settings.encoding
+    tokenizer = choose_tokenizer(space.team_id, model=model, encoding=None, usual=usual)
     turns = tuple(
-        _load_turn(space, script, question, tokenizer, context_tokens) for question in script.questions
+        _load_turn(space, script, question, tokenizer, context_tokens, model) for question in script.questions
     )
     return Rehearsal(script.name, script.questions, turns, names, evidence, tokenizer)
 
 
 def _load_turn(
-    space: Space, script: Script, asked: QuestionIn, tokenizer: Tokenizer, context_tokens: int | None
+    space: Space,
+    script: Script,
+    asked: QuestionIn,
+    tokenizer: Tokenizer,
+    context_tokens: int | None,
+    model: str,
 ) -> Turn:
     request = AssemblyIn(
-        space=space.slug, query=asked.query, as_of=script.ended_at, context_tokens=context_tokens
+        space=space.slug,
+        query=asked.query,
+        as_of=script.ended_at,
+        context_tokens=context_tokens,
+        model=model,
     )
     prepared = prepare_request(team_id=space.team_id, request=request, actor=SYSTEM)
     for found in reach_out(prepared, prepare_question(prepared.space, asked.query)):
@@ -313,7 +325,7 @@ def simulate(
     conversations: list[Rehearsal] = []
     for number, script in enumerate(scripts, start=1):
         on_progress(f"loading conversation {number:,} of {len(scripts):,}")
-        loaded = _load(team, script, actor, prepare, context_tokens)
+        loaded = _load(team, script, actor, prepare, context_tokens, model)
         conversations += loaded.slices(min(turns, len(loaded.turns)))
     for prices in scenarios:
         yield from rehearse(conversations, prices, context_tokens=context_tokens, on_progress=on_progress)
@@ -328,7 +340,9 @@ def _prices_of(model: str) -> CachePrices:
     return price.cache
 
 
-def _load(team: Team, script: Script, actor: str, prepare: Prepare, context_tokens: int) -> Rehearsal:
+def _load(
+    team: Team, script: Script, actor: str, prepare: Prepare, context_tokens: int, model: str
+) -> Rehearsal:
     """Load the script's candidates from a space that is rolled back: nobody sees it, and if the process is
     killed, nothing is left.
     """
@@ -337,6 +351,6 @@ def _load(team: Team, script: Script, actor: str, prepare: Prepare, context_toke
         space = create_space(team=team, data=SpaceIn(slug=slug, name=script.name), actor=actor)
         upsert_records(space=space, rows=list(script.records), actor=actor)
         prepare(space)
-        loaded = load_rehearsal(space, script, context_tokens=context_tokens)
+        loaded = load_rehearsal(space, script, context_tokens=context_tokens, model=model)
         transaction.set_rollback(True)
     return loaded

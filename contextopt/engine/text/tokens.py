@@ -104,7 +104,7 @@ class Tokenizer(Protocol):
 
 
 class Plain:
-    """What tokenizers share whose counts need no factor."""
+    """The parts of tokenizers whose counts need no factor."""
 
     __slots__ = ()
 

@@ -130,7 +130,7 @@ def test_an_unknown_model_is_a_warning_until_its_prompts_have_taught(team: Team,
     learn(team, "our-own", "prose")
     taught = make_assembly(full, model="our-own")
     assert not taught.warnings
-    # Of the kind that the records are, nothing was learned yet, so the largest factor is taken.
+    # Nothing was learned about their kind of text yet, so the largest factor is taken.
     assert taught.certificate.factor == 1.31
 
 

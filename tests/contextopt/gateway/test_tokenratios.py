@@ -1,4 +1,4 @@
-"""What providers report teaches a team's factors: from prompts of text alone, and from nothing else."""
+"""Reported tokens teach a team's factors: those of prompts that hold text alone, and no others."""
 
 import json
 from datetime import timedelta
@@ -50,7 +50,7 @@ def test_a_factor_is_learned_from_200_prompts(team: Team) -> None:
 
 
 def test_long_prompts_weigh_more(team: Team) -> None:
-    """What a provider adds around a message makes the ratio of short ones large."""
+    """The frame around a message makes the ratio of short prompts large."""
     teach(team, 300, 1.3, counted=5_000)
     teach(team, 50, 2.0, counted=20)
     factor = TokenFactor.objects.get(team=team)
