@@ -185,15 +185,17 @@ def _learn(team: Team, maker: Maker, pools: Sequence[Sequence[str]]) -> None:
     """Let prompts of each kind of text pass, as the gateway does."""
     TokenFactor.objects.filter(team=team, model=maker.model).delete()
     rng, cl100k = random.Random(7), get_tokenizer(CL100K)
-    for pool in pools:
-        for _ in range(LEAST_PROMPTS):
-            text = _texts([pool], rng.choice((400, 900, 1_800)), rng)
-            learn_ratio(
-                team_id=team.pk,
-                model=maker.model,
-                texts=[text],
-                counted=cl100k.count(text),
-                # Providers add a few tokens around each message.
-                reported=maker.count(text) + 8,
-                moment=timezone.now(),
-            )
+    # In any order: a run of one kind would look like a jump.
+    prompts = [pool for pool in pools for _ in range(LEAST_PROMPTS)]
+    rng.shuffle(prompts)
+    for pool in prompts:
+        text = _texts([pool], rng.choice((400, 900, 1_800)), rng)
+        learn_ratio(
+            team_id=team.pk,
+            model=maker.model,
+            texts=[text],
+            counted=cl100k.count(text),
+            # Providers add a few tokens around each message.
+            reported=maker.count(text) + 8,
+            moment=timezone.now(),
+        )

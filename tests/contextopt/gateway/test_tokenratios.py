@@ -10,7 +10,7 @@ from contextopt.assemblies.tokenfactors import LEAST_PROMPTS, TokenFactor, choos
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.gateway.modelanswers import Usage
 from contextopt.gateway.protocols import read_prompt
-from contextopt.gateway.tokenratios import LATEST, is_teaching, learn_ratio
+from contextopt.gateway.tokenratios import LATEST, MARGIN, is_teaching, learn_ratio
 from contextopt.people.models import Team
 from tests.concurrency import wait_until
 from tests.contextopt.gateway.conftest import Caller
@@ -42,8 +42,8 @@ def test_a_factor_is_learned_from_200_prompts(team: Team) -> None:
     assert (factor.prompts, factor.is_used) == (LEAST_PROMPTS, True)
     assert factor.mean == round(10_000 * factor.reported_tokens / factor.counted_tokens)
     assert factor.mean == pytest.approx(13_100 * 1.005, abs=20)
-    # The largest ratio that was seen, to one per cent.
-    assert 13_100 * 1.1 <= factor.limit <= 13_100 * 1.1 * 1.011
+    # The largest ratio that was seen, to one per cent, and the margin for lines of records.
+    assert 13_100 * 1.1 * MARGIN <= factor.limit <= 13_100 * 1.1 * MARGIN * 1.011
     tokenizer = choose_tokenizer(team.pk, model=CLAUDE, encoding=None)
     measured = tokenizer.measure(PROSE, 0)
     assert (measured.source, measured.prompts, measured.factor) == ("learned", LEAST_PROMPTS, factor.limit)
@@ -55,7 +55,7 @@ def test_long_prompts_weigh_more(team: Team) -> None:
     teach(team, 50, 2.0, counted=20)
     factor = TokenFactor.objects.get(team=team)
     assert factor.mean == pytest.approx(13_100, abs=100)
-    assert factor.limit < 15_000
+    assert factor.limit < 15_000 * MARGIN
 
 
 def test_kinds_of_text_are_apart(team: Team) -> None:
