@@ -17,8 +17,7 @@ from config.embedded.place import SetupError
 NAMES = (
     "assembly", "web", "import", "budget", "dashboard", "search", "recall", "languages", "pastes", "usage",
     "finding", "cost", "strategies", "tokenizers", "index", "files", "deltas", "logs", "briefs", "kills",
-    "replay",
-    "gateway", "hostile",
+    "replay", "gateway", "hostile",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('contextopt', '0004_connect_codes'),
+        ('contextopt', '0005_words_of_any_script'),
     ]
 
     operations = [
