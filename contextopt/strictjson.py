@@ -52,6 +52,21 @@ def read_json(text: str) -> Any:
         raise TooManyDigits from None
 
 
+def read_json_at(text: str, at: int) -> tuple[Any, int]:
+    """Return the value that begins at `at`, and where it ends. It raises the same errors as `read_json`."""
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (json.JSONDecodeError, DuplicateKey, NotFinite):
+        raise
+    except ValueError:
+        raise TooManyDigits from None
+
+
+def skip_json_at(text: str, at: int) -> int:
+    """Return where the value that begins at `at` ends, even if `read_json_at` refuses it."""
+    return _SKIPPER.raw_decode(text, at)[1]
+
+
 def has_more_values(body: bytes, most: int) -> bool:
     """Tell whether a JSON text has more values than `most`, before it is parsed.
 
@@ -121,3 +136,4 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
+_SKIPPER = json.JSONDecoder(parse_int=float, object_pairs_hook=lambda _: None)

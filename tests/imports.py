@@ -19,7 +19,7 @@ def run_import(capsys: pytest.CaptureFixture[str], *arguments: object, code: int
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1
     answer: dict[str, Any] = json.loads(lines[0])
-    assert list(answer) == ["read", "created", "updated", "unchanged", "rejected"]
+    assert list(answer) == ["read", "created", "updated", "unchanged", "rejected", "left_out"]
     counts = answer["created"] + answer["updated"] + answer["unchanged"] + len(answer["rejected"])
     assert answer["read"] == counts
     return answer

@@ -19,7 +19,7 @@ from contextopt.api.assemblies import AssemblyQuery
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.inputs import field_problems
 from contextopt.repositories.inputs import RepositoryIn
-from contextopt.spaces.importing.files import read_jsonl
+from contextopt.spaces.importing.jsonfiles import read_lines
 from contextopt.spaces.importing.rows import Lines, Rejection
 from contextopt.spaces.inputs import RecordIn
 from contextopt.strictjson import DuplicateKey, check_keys, has_more_values, read_json, string_end
@@ -180,7 +180,7 @@ def test_a_key_that_comes_twice_is_refused_wherever_it_is() -> None:
 
 def test_a_line_with_a_key_twice_is_rejected() -> None:
     lines = Lines(io.BytesIO(b'{"title": "a", "title": "b"}\n{"title": "c"}\n'))
-    first, second = read_jsonl(lines, "")
+    first, second = read_lines(lines, "")
     assert isinstance(first, Rejection)
     assert (first.line, first.error) == (1, 'has the key "title" twice in one object')
     assert not isinstance(second, Rejection)

@@ -5,16 +5,17 @@ from collections.abc import Generator
 from django.core.management.base import CommandParser
 
 from contextopt.management.base import Options
-from contextopt.management.importing import ImportCommand
-from contextopt.spaces.importing.files import check_input, open_input, read_file, readable
+from contextopt.management.importing import ImportCommand, add_reading_options, reading_options
+from contextopt.spaces.importing.files import check_input, readable
+from contextopt.spaces.importing.formats import FORMATS, read_path
 from contextopt.spaces.importing.rows import Found
 
 
 class Command(ImportCommand):
     help = (
-        "Import records from JSONL or CSV files. The space is created if it does not exist. Rows are "
-        "matched by source and external_id, or by content if they have none, so importing twice changes "
-        "nothing. Unknown fields are stored in the metadata."
+        "Import records from tables, JSON, exports of chats, notes, or folders and archives of them. The "
+        "space is created if it does not exist. Rows are matched by source and external_id, or by content "
+        "if they have none, so importing twice changes nothing. Unknown fields are stored in the metadata."
     )
 
     def add_options(self, parser: CommandParser) -> None:
@@ -23,19 +24,18 @@ class Command(ImportCommand):
             "files",
             metavar="FILE",
             nargs="+",
-            help="a .jsonl or .csv file, also gzipped; - is standard input",
+            help="a file, also gzipped, a folder, or a zip or tar archive; - is standard input",
         )
         parser.add_argument(
-            "--format",
-            choices=["jsonl", "csv"],
-            help="file format (default: from the file name or first character)",
+            "--format", choices=list(FORMATS), default="", help="the format (default: it is recognised)"
         )
+        add_reading_options(parser)
 
     def rows(self, options: Options) -> Generator[Found]:
         names: list[str] = options["files"]
+        how = reading_options(options)
         for name in names:
-            check_input(name, folder_advice="import_markdown and import_git take folders")
+            check_input(name, is_folder_allowed=True)
         for name in names:
-            with open_input(name) as stream:
-                label = readable(name) if len(names) > 1 else ""
-                yield from read_file(stream, name, file=label, format=options["format"])
+            label = readable(name) if len(names) > 1 else ""
+            yield from read_path(name, how, file=label, format=options["format"])

@@ -4,19 +4,23 @@ Values below an empty header are kept under the column's number, such as `column
 """
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
+from types import MappingProxyType
 
 from contextopt.inputs import has_surrogate, read_digits
+from contextopt.spaces.importing.encodings import WINDOWS_NOTICE, LineDecoder
 from contextopt.spaces.importing.rows import (
+    LEFT_OUT,
     LINE_MAX_BYTES,
     Found,
     Lines,
+    Notice,
     RawRow,
     Rejection,
     UnusableSource,
-    decode,
 )
 from contextopt.spaces.inputs import RecordIn
 from contextopt.strictjson import DuplicateKey, read_json
@@ -25,29 +29,55 @@ DELIMITERS = ",;\t"
 # Above the longest notes, so that their own check refuses them, and an unclosed quote still ends somewhere.
 CELL_MAX = 2_000_000
 COLUMNS_MAX = 1_000
+NAME_SHOWN = 80
+_FIELDS = {name.lower(): name for name in RecordIn.model_fields}
+NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
-def read_table(lines: Lines, file: str) -> Iterator[Found]:
+# Some spreadsheets write the delimiter before the header, and remove this line when they open the file.
+_DELIMITER_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+
+
+def read_table(lines: Lines, file: str, columns: Mapping[str, str] = NO_COLUMNS) -> Iterator[Found]:
     """Yield each row with the line it starts at. A quoted cell may hold line breaks.
 
+    `columns` names the fields of columns; see `ReadOptions`.
+
     Raises:
-        UnusableSource: the header is not UTF-8 or CSV, names no field or a column twice, or has too many
+        UnusableSource: the header is neither UTF-8 nor CSV, names no field or a column twice, or has too many
             columns.
     """
     # The limit is process-wide. Its default of 128 KiB is less than the longest notes.
     csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
-    source = (decode(line) for line in lines)
+    decoder = LineDecoder()
+    source = (decoder.decode(line) for line in lines)
     header_line = next((line for line in source if not line.isspace()), "")
+    delimiter = ""
+    if found := _DELIMITER_LINE.fullmatch(header_line):
+        delimiter = found[1]
+        header_line = next((line for line in source if not line.isspace()), "")
     header_number = lines.number
     # In many countries, spreadsheets use semicolons.
-    delimiter = max(DELIMITERS, key=header_line.count)
+    delimiter = delimiter or max(DELIMITERS, key=header_line.count)
     reader = StrictReader(chain([header_line], source), delimiter, lines)
     if has_surrogate(header_line):
-        raise UnusableSource(f"line {header_number} is not UTF-8: save the file as UTF-8")
+        raise UnusableSource(
+            f"line {header_number} is not UTF-8: name the file's encoding or save it as UTF-8"
+        )
     try:
-        names = _header(next(reader, []))
+        header = next(reader, [])
     except csv.Error as error:
         raise UnusableSource(f"line {header_number}: the header is not CSV: {error}") from error
+    names = _header(header, columns)
+    for name, target in zip(header, names, strict=True):
+        if target == LEFT_OUT:
+            yield Notice(header_number, f"the column {name.strip()[:NAME_SHOWN]!r} was left out", file)
+    yield from _rows(reader, names, lines, file)
+    if decoder.is_windows:
+        yield Notice(0, WINDOWS_NOTICE, file)
+
+
+def _rows(reader: Iterator[list[str]], names: list[str], lines: Lines, file: str) -> Iterator[Found]:
     while True:
         before = lines.number
         found = _next_row(reader, names, lines, file)
@@ -98,16 +128,16 @@ class StrictReader:
         return message
 
 
-def _header(cells: list[str]) -> list[str]:
+def _header(cells: list[str], columns: Mapping[str, str]) -> list[str]:
+    """Return the field of each column, its own name for the metadata, `LEFT_OUT`, or "" without a name."""
     names = [cell.strip() for cell in cells]
-    known = {name.lower(): name for name in RecordIn.model_fields}
-    names = [known.get(name.lower(), name) for name in names]
-    counts = Counter(filter(None, names))
+    names = [field_of(name, columns) for name in names]
+    counts = Counter(name for name in names if name not in ("", LEFT_OUT))
     if counts.total() > COLUMNS_MAX:
         raise UnusableSource(
             f"the header must name at most {COLUMNS_MAX:,} columns, it names {counts.total():,}"
         )
-    if counts and not counts.keys() & known.values():
+    if counts and not columns and not counts.keys() & _FIELDS.keys():
         raise UnusableSource(
             "this is not JSONL, and as CSV its header names no field of a record, such as title and notes"
         )
@@ -115,6 +145,17 @@ def _header(cells: list[str]) -> list[str]:
         if count > 1 or _is_an_unnamed(name, names):
             raise UnusableSource(f"the header names the column {name!r} twice")
     return names
+
+
+def field_of(name: str, columns: Mapping[str, str]) -> str:
+    """Return what a column becomes: a field, its own name for the metadata, or `LEFT_OUT`."""
+    target = columns.get(name)
+    if target is None:
+        return _FIELDS.get(name.lower(), name)
+    if target == "metadata" and name.lower() != "metadata":
+        # Under its own name, a value goes to the metadata.
+        return f"{name} column" if name.lower() in _FIELDS else name
+    return target
 
 
 def _column_name(number: int) -> str:
@@ -128,7 +169,9 @@ def _is_an_unnamed(name: str, names: Sequence[str]) -> bool:
     return 1 <= number <= len(names) and not names[number - 1] and name == _column_name(number)
 
 
-def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file: str) -> Found | None:
+def _next_row(
+    reader: Iterator[list[str]], names: list[str], lines: Lines, file: str
+) -> RawRow | Rejection | None:
     start = lines.number + 1
     try:
         cells = next(reader)
@@ -141,7 +184,7 @@ def _next_row(reader: Iterator[list[str]], names: list[str], lines: Lines, file:
     return _read_cells(names, cells, start, file)
 
 
-def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
+def _refuse_overlong(found: RawRow | Rejection, lines: Lines, before: int) -> RawRow | Rejection:
     """Refuse a row that contains a line over the limit, because that line's text is missing."""
     if lines.overlong is None or lines.overlong <= before:
         return found
@@ -149,8 +192,9 @@ def _refuse_overlong(found: Found, lines: Lines, before: int) -> Found:
     return Rejection(before + 1, "row", error, found.file)
 
 
-def _read_cells(names: Sequence[str], cells: Sequence[str], line: int, file: str) -> Found:
+def _read_cells(names: Sequence[str], cells: Sequence[str], line: int, file: str) -> RawRow | Rejection:
     named = {name: cell for name, cell in zip(names, cells, strict=False) if name and cell != ""}
+    named.pop(LEFT_OUT, None)
     unnamed = _read_unnamed(names, cells)
     if len(unnamed) > COLUMNS_MAX:
         return Rejection(line, "row", f"has values in more than {COLUMNS_MAX:,} columns without a name", file)

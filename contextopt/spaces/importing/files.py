@@ -2,118 +2,42 @@
 
 import gzip
 import io
-import json
 import os
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, cast
+from typing import BinaryIO, Literal, cast
 
 from contextopt.spaces.importing.csvfiles import read_table
+from contextopt.spaces.importing.encodings import UTF8_BOM, Recoded, sniff_utf16
+from contextopt.spaces.importing.jsonfiles import (
+    FoundValue,
+    begins_array,
+    read_array,
+    read_lines,
+    read_rows,
+)
 from contextopt.spaces.importing.rows import (
-    LINE_MAX_BYTES,
+    DEFAULT_OPTIONS,
     Found,
     Lines,
+    Notice,
     RawRow,
+    ReadOptions,
     Rejection,
     ReturnsAsFeeds,
     UnusableSource,
-    decode,
     ends_in_return,
 )
-from contextopt.strictjson import read_json
-
-
-def read_jsonl(lines: Lines, file: str) -> Iterator[Found]:
-    """Yield each line's object and skip blank lines.
-
-    If one array or object spans several lines, yield one rejection and stop reading.
-    """
-    rows = _read_lines(lines, file)
-    head = list(islice(rows, 1))
-    if head and (opened := _opens(head[0].line)):
-        head += islice(rows, 1)
-        if _goes_on(opened, head):
-            first = head[0].found
-            name = "array" if opened == "[" else "object"
-            yield Rejection(
-                first.line,
-                "row",
-                f"starts a JSON {name} that spans several lines. Write one JSON object per line. "
-                "The rest of the file was not read",
-                first.file,
-            )
-            return
-    for row in chain(head, rows):
-        yield row.found
-
-
-class ReadLine(NamedTuple):
-    """A line that is not blank, and the row or rejection read from it."""
-
-    line: bytes
-    found: Found
-
-
-def _read_lines(lines: Lines, file: str) -> Iterator[ReadLine]:
-    for line in lines:
-        if lines.overlong == lines.number:
-            error = f"is longer than {LINE_MAX_BYTES:,} bytes"
-            yield ReadLine(line, Rejection(lines.number, "row", error, file))
-        elif not line.isspace():
-            yield ReadLine(line, _read_line(line, lines.number, file))
-
-
-def _opens(line: bytes) -> str:
-    """Return the bracket of an array or object that the line opens but does not close, or ""."""
-    text = decode(line).strip()
-    if not text.startswith(("[", "{")):
-        return ""
-    try:
-        read_json(text)
-    except json.JSONDecodeError as error:
-        return text[0] if error.pos >= len(text) else ""
-    except (ValueError, RecursionError):
-        return ""
-    return ""
-
-
-def _goes_on(opened: str, head: list[ReadLine]) -> bool:
-    """Tell whether the second line continues what the first one opened, and is not a row of its own.
-
-    If only the first row is broken, the file is read on.
-    """
-    first, *rest = head
-    if opened == "[":
-        return first.line.strip() == b"[" or any(isinstance(row.found, Rejection) for row in rest)
-    return any(row.line.lstrip().startswith((b'"', b"}")) for row in rest)
-
-
-def _read_line(line: bytes, number: int, file: str) -> Found:
-    try:
-        # Without its line break, a line that ends too early is faulty at its end.
-        value = read_json(decode(line.rstrip(b"\r\n")))
-    except RecursionError:
-        return Rejection(number, "row", "is nested too deep", file)
-    except json.JSONDecodeError as error:
-        # The error's own line number is always 1.
-        return Rejection(number, "row", f"is not JSON: {error.msg} at character {error.colno}", file)
-    except ValueError as error:
-        return Rejection(number, "row", str(error), file)
-    if not isinstance(value, dict):
-        return Rejection(number, "row", "must be a JSON object", file)
-    return RawRow(number, value, len(line), file)
-
 
 STDIN = "-"
 NAME_SHOWN = 80
 """An error shows this many characters of a file's name."""
 GZIP_MAGIC = b"\x1f\x8b"
-UTF8_BOM = b"\xef\xbb\xbf"
-UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+BUFFER_BYTES = 2**17
+PEEKED_BYTES = 4_096
 FORMATS: dict[str, "Format"] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
 }  # fmt: skip
@@ -121,10 +45,8 @@ FORMATS: dict[str, "Format"] = {
 type Format = Literal["jsonl", "csv"]
 
 
-def check_input(name: str, *, folder_advice: str = "") -> None:
+def check_input(name: str, *, is_folder_allowed: bool = False) -> None:
     """Refuse an unusable file before another is imported. Don't open it, since a pipe opens only once.
-
-    `folder_advice` is what to do with a folder instead.
 
     Raises:
         UnusableSource: it is missing, is a folder, cannot be read, or is a closed standard input.
@@ -135,44 +57,69 @@ def check_input(name: str, *, folder_advice: str = "") -> None:
         return
     if "\0" in name or not Path(name).exists():
         raise UnusableSource(f"{quoted(name)} does not exist")
-    if Path(name).is_dir():
-        raise UnusableSource(f"{name} is a folder{folder_advice and f'; {folder_advice}'}")
+    if Path(name).is_dir() and not is_folder_allowed:
+        raise UnusableSource(f"{name} is a folder")
     if not os.access(name, os.R_OK):
         raise UnusableSource(f"{name} cannot be read: permission denied")
 
 
 @contextmanager
-def open_input(name: str) -> Iterator[BinaryIO]:
-    """Open a file, or standard input for `-`. Gzip is decompressed.
+def open_input(name: str, encoding: str = "") -> Iterator[BinaryIO]:
+    """Open a file, or standard input for `-`, as UTF-8. Gzip is decompressed.
+
+    UTF-16 is recognised. Any other encoding must be named.
 
     Raises:
-        UnusableSource: it is damaged or in UTF-16.
+        UnusableSource: it is damaged, or not in the encoding that is named.
     """
     if name == STDIN:
-        yield _unpacked(sys.stdin.buffer, name)
+        yield _unpacked(sys.stdin.buffer, name, encoding)
         return
     with Path(name).open("rb") as file:
-        yield _unpacked(file, name)
+        yield _unpacked(file, name, encoding)
 
 
 def read_file(
     stream: BinaryIO, name: str, *, file: str = "", format: Format | None = None
-) -> Iterator[Found]:
-    """Yield the rows of a JSONL or CSV file; `file` is the name used in reports.
+) -> Iterator[RawRow | Rejection]:
+    """Yield the rows of a JSON, JSONL or CSV file; `file` is the name used in reports.
 
     Unless given, the format follows the name's extension, or else the first character.
     """
-    chosen = format or detect_format(name, _peek(stream))
-    if chosen == "csv" and ends_in_return(_peek(stream)):
-        stream = io.BufferedReader(ReturnsAsFeeds(cast(io.BufferedReader, stream)), 2**17)
+    chosen = format or detect_format(name, peek(stream))
+    found = (
+        read_rows(read_values(stream, file), file)
+        if chosen == "jsonl"
+        else read_columns(stream, file, DEFAULT_OPTIONS)
+    )
+    return (row for row in found if not isinstance(row, Notice))
+
+
+def read_columns(stream: BinaryIO, file: str, options: ReadOptions) -> Iterator[Found]:
+    """Yield the rows of a CSV file."""
+    if ends_in_return(peek(stream)):
+        stream = io.BufferedReader(ReturnsAsFeeds(cast(io.BufferedReader, stream)), BUFFER_BYTES)
     lines = Lines(stream)
-    reader = read_jsonl if chosen == "jsonl" else read_table
+    return _refuse_damage(read_table(lines, file, options.columns), lines, file)
+
+
+def read_values(stream: BinaryIO, file: str) -> Iterator[FoundValue]:
+    """Yield the values of a JSON or JSONL file."""
+    lines = Lines(stream)
+    is_array = begins_array(peek(stream))
+    values = read_array(cast(io.BufferedReader, stream), file) if is_array else read_lines(lines, file)
+    return _refuse_damage(values, lines, file)
+
+
+def _refuse_damage[Item](items: Iterator[Item], lines: Lines, file: str) -> Iterator[Item | Rejection]:
+    """Yield the items, and a rejection in place of those that cannot be unpacked or decoded."""
     try:
-        yield from reader(lines, file)
+        yield from items
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        yield Rejection(
-            lines.number + 1, "row", f"the compressed data is damaged from this point: {error}", file
-        )
+        fault = f"the compressed data is damaged from this point: {error}"
+        yield Rejection(lines.number + 1, "row", fault, file)
+    except UnicodeDecodeError as error:
+        yield Rejection(lines.number + 1, "row", f"is not {error.encoding} from this point", file)
 
 
 def detect_format(name: str, head: bytes) -> Format:
@@ -184,25 +131,31 @@ def detect_format(name: str, head: bytes) -> Format:
     return "jsonl" if head.lstrip()[:1] in (b"{", b"[") else "csv"
 
 
-def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
+def _unpacked(file: BinaryIO, name: str, encoding: str) -> BinaryIO:
     stream = (
-        file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file), 2**17)
+        file
+        if isinstance(file, io.BufferedReader)
+        else io.BufferedReader(cast(io.RawIOBase, file), BUFFER_BYTES)
     )
-    if _peek(stream).startswith(GZIP_MAGIC):
-        stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)), 2**17)
+    if peek(stream).startswith(GZIP_MAGIC):
+        stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)), BUFFER_BYTES)
     try:
-        head = _peek(stream)
+        head = peek(stream)
+        if other := encoding if encoding not in {"", "utf-8"} else sniff_utf16(head):
+            stream = io.BufferedReader(Recoded(stream, other), BUFFER_BYTES)
+            head = peek(stream)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UnusableSource(f"{name} is damaged: {error}") from error
-    if head.startswith(UTF16_BOMS):
-        raise UnusableSource(f"{name} is UTF-16; save it as UTF-8")
+    except UnicodeDecodeError as error:
+        raise UnusableSource(f"{name} is not {error.encoding}") from error
     if head.startswith(UTF8_BOM):
         stream.read(len(UTF8_BOM))
     return stream
 
 
-def _peek(stream: BinaryIO) -> bytes:
-    return cast(io.BufferedReader, stream).peek(4_096)[:4_096]
+def peek(stream: BinaryIO) -> bytes:
+    """Return the beginning of what is still to be read."""
+    return cast(io.BufferedReader, stream).peek(PEEKED_BYTES)[:PEEKED_BYTES]
 
 
 def quoted(name: str) -> str:

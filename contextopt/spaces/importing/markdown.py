@@ -3,25 +3,33 @@
 import os
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-from frontmatter.default_handlers import YAMLHandler
-
 from contextopt.spaces import models as limits
+from contextopt.spaces.importing.encodings import WINDOWS, WINDOWS_NOTICE, sniff_utf16
 from contextopt.spaces.importing.files import quoted, readable
+from contextopt.spaces.importing.frontmatter import FrontMatter, split_front_matter
 from contextopt.spaces.importing.git import read_commit_dates, shorten
-from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
+from contextopt.spaces.importing.localdates import LocalDates, is_month_first
+from contextopt.spaces.importing.rows import (
+    DEFAULT_OPTIONS,
+    Found,
+    Notice,
+    RawRow,
+    ReadOptions,
+    Rejection,
+    UnusableSource,
+)
 
 SUFFIXES = (".md", ".markdown")
 FILE_MAX_BYTES = 4 * limits.NOTES_MAX + 2**17
-FRONT_MATTER_MAX = 2**16
-NODES_MAX = 5_000
-DEPTH_MAX = 50
-OWN_FIELDS = ("title", "date", "tags", "type", "pinned")
-FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
+# The first that can be read is the note's date. The file's own date comes after them.
+DATE_PROPERTIES = ("created", "date")
+OWN_FIELDS = ("title", *DATE_PROPERTIES, "tags", "type", "pinned")
+# A property that cannot be used must not cost the note.
+SPARE = frozenset({"date", "tags", "type", "pinned", "metadata"})
 HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$")
 UNDERLINE = re.compile(r"^ {0,3}(?:=+|-{2,})[ \t]*$")
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
@@ -44,7 +52,7 @@ class Page(NamedTuple):
     source: str
 
 
-def read_folder(name: str) -> Iterator[Found]:
+def read_folder(name: str, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Found]:
     """Yield a row for each Markdown file below a folder, in path order.
 
     Links to folders are not followed, so links cannot form a loop. Links to files outside the folder are
@@ -56,15 +64,17 @@ def read_folder(name: str) -> Iterator[Found]:
     folder = Path(name)
     if "\0" in name or not folder.is_dir():
         raise UnusableSource(f"DIR: {quoted(name)} is not a folder")
-    dates = read_commit_dates(folder)
+    committed = read_commit_dates(folder)
     source = shorten(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
+    month_first = is_month_first(options.zone) if options.month_first is None else options.month_first
+    dates = LocalDates(options.zone, month_first)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
         # Before Python 3.13, Path.resolve raises when links form a loop.
         if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
             yield Rejection(1, "row", "is a symbolic link out of the folder", readable(relative))
         else:
-            yield _read_page(Page(path, relative, source), dates.get(relative))
+            yield from _read_page(Page(path, relative, source), committed.get(relative), dates)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -75,24 +85,37 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def _read_page(page: Page, committed: str | None) -> Found:
+def _read_page(page: Page, committed: str | None, dates: LocalDates) -> Iterator[Found]:
     shown = readable(page.relative)
     try:
-        text, changed = _read_text(page.path)
-        front, body = split_front_matter(text)
-        fields = _page_fields(page, front, body, committed or changed)
+        content, changed = _read_bytes(page.path)
+        text, encoding = _decode(content)
     except UnusablePageError as error:
-        return Rejection(error.line, error.field, str(error), shown)
+        yield Rejection(error.line, error.field, str(error), shown)
+        return
     except OSError as error:
-        return Rejection(1, "row", f"cannot be read: {error.strerror}", shown)
-    return RawRow(1, fields, len(text), shown)
+        yield Rejection(1, "row", f"cannot be read: {error.strerror}", shown)
+        return
+    if encoding == WINDOWS:
+        yield Notice(1, WINDOWS_NOTICE, shown)
+    front = split_front_matter(text)
+    if front.fault:
+        fault = f"the front matter {front.fault}; its plain lines were read one by one"
+        yield Notice(front.line, fault, shown)
+    fields, unused = _page_fields(page, front, committed or changed, dates)
+    for name in unused:
+        yield Notice(1, f"{name} was kept in the metadata: it is no {_MEANT[name]}", shown)
+    yield RawRow(1, fields, len(text), shown, SPARE)
 
 
-def _read_text(path: Path) -> tuple[str, str]:
-    """Return the file's text and the time of its last change.
+_MEANT = {"title": "text", "type": "text", **dict.fromkeys(DATE_PROPERTIES, "date")}
+
+
+def _read_bytes(path: Path) -> tuple[bytes, str]:
+    """Return the file's content and the time of its last change.
 
     Raises:
-        UnusablePageError: it is not a regular file, is too large or is not UTF-8 text.
+        UnusablePageError: it is not a regular file, or is too large.
     """
     if not path.is_file():
         raise UnusablePageError(1, "row", "is not a file, or is a broken link")
@@ -101,106 +124,62 @@ def _read_text(path: Path) -> tuple[str, str]:
         changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
     if len(content) > FILE_MAX_BYTES:
         raise UnusablePageError(1, "notes", f"is longer than {FILE_MAX_BYTES:,} bytes")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UnusablePageError(line, "notes", "is not UTF-8 text") from error
-    return text.replace("\r\n", "\n"), changed.isoformat()
+    return content, changed.isoformat()
 
 
-def split_front_matter(text: str) -> tuple[dict[str, object], str]:
-    """Return the front matter as JSON values, and the text after it.
-
-    Front matter that is not a mapping counts as text.
+def _decode(content: bytes) -> tuple[str, str]:
+    """Return the text and its encoding.
 
     Raises:
-        UnusablePageError: it is not YAML, or is too large.
+        UnusablePageError: it is no text.
     """
-    found = FRONT_MATTER.match(text)
-    if found is None:
-        return {}, text.strip()
-    if found.end() > FRONT_MATTER_MAX:
-        raise UnusablePageError(
-            1, "metadata", f"the front matter is longer than {FRONT_MATTER_MAX:,} characters"
-        )
-    loaded = _load_yaml(found[1])
-    body = text[found.end() :].strip()
-    if loaded is None:
-        return {}, body
-    if not isinstance(loaded, dict):
-        # A page may begin with a paragraph between rules, which is not front matter.
-        return {}, text.strip()
-    values = JsonValues()
-    return {str(key).strip(): values.convert(value) for key, value in loaded.items()}, body
+    for encoding in ("utf-8-sig", sniff_utf16(content), WINDOWS):
+        try:
+            text = content.decode(encoding) if encoding else None
+        except UnicodeDecodeError:
+            continue
+        if text is not None and "\0" not in text:
+            return text.removeprefix("\ufeff").replace("\r\n", "\n"), encoding
+    raise UnusablePageError(1, "notes", "is neither UTF-8, UTF-16 nor Windows-1252 text")
 
 
-def _load_yaml(text: str) -> object:
-    try:
-        return YAMLHandler().load(text)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 2 if error.problem_mark else 1
-        raise UnusablePageError(line, "metadata", f"the front matter is not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError, RecursionError, OverflowError) as error:
-        raise UnusablePageError(1, "metadata", f"the front matter cannot be read: {error}") from error
+def _read_date(value: object, dates: LocalDates) -> str:
+    return (dates.read(value.strip()) or "") if isinstance(value, str) else ""
 
 
-class JsonValues:
-    """Converts YAML values to JSON values, up to a limit on their number and depth.
+def _page_fields(
+    page: Page, front: FrontMatter, changed: str, dates: LocalDates
+) -> tuple[dict[str, object], list[str]]:
+    """Return the fields of a note, and the names of properties that are in its metadata as they are unusable.
 
-    A few hundred bytes of YAML aliases can expand to more values than fit in memory, or contain themselves.
+    A list or an object is no title.
     """
-
-    def __init__(self) -> None:
-        self.left = NODES_MAX
-
-    def convert(self, value: object, depth: int = 0) -> object:
-        self.left -= 1
-        if self.left < 0 or depth > DEPTH_MAX:
-            raise UnusablePageError(
-                1, "metadata", "the front matter is nested too deep or repeats itself too often"
-            )
-        if isinstance(value, dict):
-            return {str(key): self.convert(item, depth + 1) for key, item in value.items()}
-        if isinstance(value, list | tuple | set):
-            return [self.convert(item, depth + 1) for item in value]
-        if isinstance(value, date):
-            return value.isoformat()
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
-        return str(value)
-
-
-def _page_fields(page: Page, front: dict[str, object], body: str, changed: str) -> dict[str, object]:
-    own = {
-        key.lower(): value for key, value in front.items() if key.lower() in OWN_FIELDS and value is not None
-    }
-    metadata = {key: value for key, value in front.items() if key.lower() not in OWN_FIELDS}
-    title = own.get("title") or find_heading(body) or readable(page.path.stem)
+    given = [(key, key.lower(), value) for key, value in front.properties.items() if value is not None]
+    own = {lower: value for _, lower, value in given if lower in OWN_FIELDS}
+    metadata = {key: value for key, value in front.properties.items() if key.lower() not in OWN_FIELDS}
+    unused = [name for name in ("title", "type") if isinstance(own.get(name), list | dict)]
+    date = ""
+    for name in DATE_PROPERTIES:
+        if name in own and not date:
+            date = _read_date(own[name], dates)
+            if date:
+                del own[name]
+            else:
+                unused.append(name)
+    metadata |= {name: own.pop(name) for name in (*unused, *DATE_PROPERTIES) if name in own}
+    title = own.get("title", "")
+    title = str(title).strip() or find_heading(front.body) or readable(page.path.stem)
     return {
-        "title": shorten(str(title), limits.TITLE_MAX),
+        "title": shorten(title, limits.TITLE_MAX),
         "type": own.get("type", "document"),
-        "date": read_date(own.get("date", changed)),
+        "date": date or changed,
         "tags": read_tags(own.get("tags", [])),
         "pinned": own.get("pinned"),
-        "notes": body,
+        "notes": front.body,
         "source": page.source,
         "external_id": page.relative,
         "metadata": metadata,
-    }
-
-
-def read_date(value: object) -> object:
-    """Return a date-time text in ISO format; any other value comes back unchanged.
-
-    A date-time without an offset stays without, and the check of the field refuses it.
-    """
-    if not isinstance(value, str) or len(value) <= len("2026-01-31"):
-        return value
-    try:
-        return datetime.fromisoformat(value).isoformat()
-    except ValueError:
-        return value
+    }, unused
 
 
 def read_tags(value: object) -> object:

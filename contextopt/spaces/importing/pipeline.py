@@ -7,17 +7,17 @@ the batch (rows and bytes) and by the number of rejections kept in full.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from django.db import DataError
 from pydantic import ValidationError
 
 from contextopt.engine.text.cleaning import cut
-from contextopt.errors import Conflict
+from contextopt.errors import Conflict, FieldProblem
 from contextopt.inputs import field_problems
 from contextopt.people.models import Team
-from contextopt.spaces.importing.rows import Found, RawRow, Rejection, RejectionJson
+from contextopt.spaces.importing.rows import Found, Notice, RawRow, Rejection, RejectionJson
 from contextopt.spaces.inputs import RecordIn, SpaceIn
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import Status, upsert_records
@@ -27,10 +27,18 @@ from contextopt.sql import execute, fetch_all
 BATCH_ROWS = 1_000
 BATCH_BYTES = 8 * 2**20
 REJECTIONS_KEPT = 10_000
+NOTICES_KEPT = 100
 ERROR_MAX = 300
 # Bounds on the noted names of unknown fields.
 NAMES_NOTED, NAME_CHARS = 100, 100
 RECORD_FIELDS = frozenset(RecordIn.model_fields)
+
+
+class NoticeJson(TypedDict):
+    message: str
+    count: int
+    line: int
+    file: str
 
 
 class ReportJson(TypedDict):
@@ -53,6 +61,8 @@ class ImportReport:
     """The first ten thousand rejections, in the order of the rows."""
     kept_in_metadata: set[str] = field(default_factory=set)
     """Names of fields that records do not have."""
+    notices: dict[str, Notice] = field(default_factory=dict)
+    """What was left out or changed, by its message: the first place and the count."""
 
     @property
     def read(self) -> int:
@@ -66,6 +76,13 @@ class ImportReport:
         if len(self.rejected) < REJECTIONS_KEPT:
             self.rejected.append(outcome)
 
+    def note(self, notice: Notice) -> None:
+        """Add a notice to those with the same message."""
+        if known := self.notices.get(notice.message):
+            self.notices[notice.message] = known._replace(count=known.count + notice.count)
+        elif len(self.notices) < NOTICES_KEPT:
+            self.notices[notice.message] = notice
+
     def to_json(self) -> ReportJson:
         return {
             "read": self.read,
@@ -74,6 +91,14 @@ class ImportReport:
             "unchanged": self.unchanged,
             "rejected": [rejection.to_json() for rejection in self.rejected],
         }
+
+    @property
+    def left_out(self) -> list[NoticeJson]:
+        """The notices as JSON, in the order in which they first came up."""
+        return [
+            {"message": each.message, "count": each.count, "line": each.line, "file": each.file}
+            for each in self.notices.values()
+        ]
 
     def __str__(self) -> str:
         return (
@@ -174,7 +199,7 @@ def import_rows(
 ) -> None:
     """Write the rows in batches and add their results to the report."""
     keys = GivenKeys()
-    for batch in _batches(rows, report.kept_in_metadata):
+    for batch in _batches(rows, report):
         checked = keys.reject_repeats(batch)
         runs = _runs(row for row in checked if isinstance(row, CheckedRow))
         written = iter([result for run in runs for result in _write(space, run, actor)])
@@ -185,12 +210,15 @@ def import_rows(
     keys.close()
 
 
-def _batches(rows: Iterable[Found], kept_in_metadata: set[str]) -> Iterator[list[Checked]]:
+def _batches(rows: Iterable[Found], report: ImportReport) -> Iterator[list[Checked]]:
     """Yield batches of checked rows. Rejected ones stay in their place, so that reports are in order."""
     batch: list[Checked] = []
     size = 0
     for row in rows:
-        batch.append(row if isinstance(row, Rejection) else check_row(row, kept_in_metadata))
+        if isinstance(row, Notice):
+            report.note(row)
+            continue
+        batch.append(row if isinstance(row, Rejection) else check_row(row, report))
         size += row.size if isinstance(row, RawRow) else 0
         if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
             yield batch
@@ -232,7 +260,7 @@ def _write(space: Space, batch: list[CheckedRow], actor: str) -> list[Status | R
     return [result.status for result in results]
 
 
-def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection:
+def check_row(row: RawRow, report: ImportReport) -> CheckedRow | Rejection:
     """Validate a row and give it an identity.
 
     Null means not given. Unknown fields move to the metadata, and their names are noted if the row is valid.
@@ -246,14 +274,37 @@ def check_row(row: RawRow, kept_in_metadata: set[str]) -> CheckedRow | Rejection
         data = RecordIn.model_validate(fields)
     except ValidationError as error:
         problems = field_problems(error)
+        if spared := _spare(row, fields, problems, report):
+            return check_row(spared, report)
         first, rest = problems[0], problems[1:]
         also = [f"{problem.field}: {_explain(problem.message)}" for problem in rest[:5]]
         return _reject(row, first.field, "; ".join([_explain(first.message), *also]))
-    room = NAMES_NOTED - len(kept_in_metadata)
-    kept_in_metadata.update(name[:NAME_CHARS] for name in unknown[: max(0, room)])
+    names = report.kept_in_metadata
+    names.update(name[:NAME_CHARS] for name in unknown[: max(0, NAMES_NOTED - len(names))])
     if not data.external_id:
         data.external_id = identify_content(data)
     return CheckedRow(row, data)
+
+
+def _spare(
+    row: RawRow, fields: dict[str, object], problems: Sequence[FieldProblem], report: ImportReport
+) -> RawRow | None:
+    """Return the row with its unusable spare fields in the metadata, None if another field is at fault.
+
+    Metadata that cannot be stored is left out.
+    """
+    faults = {problem.field.split(".")[0]: problem.message for problem in problems}
+    if not faults.keys() <= row.spare:
+        return None
+    kept = {name: value for name, value in fields.items() if name not in faults}
+    metadata = {} if "metadata" in faults else kept.get("metadata", {})
+    moved = {name: fields[name] for name in faults if name != "metadata"}
+    for name, message in faults.items():
+        where = "left out" if name == "metadata" else "kept in the metadata"
+        report.note(Notice(row.line, f"{name} was {where}: it {_explain(message)}", row.file))
+    assert isinstance(metadata, dict)
+    kept["metadata"] = metadata | moved
+    return replace(row, fields=kept, spare=row.spare - faults.keys() | {"metadata"} if moved else frozenset())
 
 
 def identify_content(data: RecordIn) -> str:

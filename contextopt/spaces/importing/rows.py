@@ -2,9 +2,10 @@
 
 import io
 import re
-from collections.abc import Buffer, Iterator
-from dataclasses import dataclass
-from typing import BinaryIO, TypedDict
+from collections.abc import Buffer, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple, TypedDict
+from zoneinfo import ZoneInfo
 
 from contextopt.errors import ContextoptError
 
@@ -43,15 +44,55 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """A row before it is checked. `size` is its size in the source, in bytes or characters."""
+    """A row before it is checked. `size` is its size in the source, in bytes or characters.
+
+    Values of `spare` fields that cannot be used move to the metadata, so that they don't cost the row.
+    """
 
     line: int
     fields: dict[str, object]
     size: int
     file: str = ""
+    spare: frozenset[str] = frozenset()
 
 
-type Found = RawRow | Rejection
+class Notice(NamedTuple):
+    """What was left out or read in a way that its owner should know, `count` times from this line on."""
+
+    line: int
+    message: str
+    file: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        where = f"{self.file + ', ' if self.file else ''}line {self.line}"
+        times = f" ({self.count:,} times, first at {where})" if self.count > 1 else f" ({where})"
+        return f"{self.message}{times if self.line else ''}"
+
+
+type Found = RawRow | Rejection | Notice
+
+LEFT_OUT = "-"
+"""Mapped to this, a column is not imported."""
+
+
+_UTC = ZoneInfo("UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How files are read: the zone of times without an offset, and what the person who imports says.
+
+    `columns` maps the names of columns to fields of a record, to `metadata`, or to `LEFT_OUT`.
+    """
+
+    zone: ZoneInfo = _UTC
+    month_first: bool | None = None
+    encoding: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+DEFAULT_OPTIONS = ReadOptions()
 
 
 LINE_MAX_BYTES = 16 * 2**20

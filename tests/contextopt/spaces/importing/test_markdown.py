@@ -2,13 +2,15 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from contextopt.people.models import Team
 from contextopt.spaces.importing.markdown import read_folder
-from contextopt.spaces.importing.rows import RawRow, Rejection
+from contextopt.spaces.importing.rows import Notice, RawRow, ReadOptions, Rejection
 from contextopt.spaces.models import Record, Space
 from tests.contextopt.spaces.importing.test_git import commit, run_git
 
@@ -44,7 +46,7 @@ def test_front_matter_gives_the_fields(folder: Path) -> None:
     assert only_row(folder) == {
         "title": "Restore a backup",
         "type": "runbook",
-        "date": "2026-05-01",
+        "date": "2026-05-01T00:00:00+00:00",
         "tags": ["ops", "db", "7"],
         "pinned": True,
         "notes": "# Not this\n\nText.",
@@ -88,38 +90,140 @@ def test_tags_as_people_write_them(folder: Path, tags: str, expected: object) ->
     assert only_row(folder)["tags"] == expected
 
 
+def read_one(folder: Path) -> tuple[dict[str, Any], list[tuple[int, str]]]:
+    """Return the fields of a folder's only note, and the line and text of each notice."""
+    found = list(read_folder(str(folder)))
+    (row,) = (each for each in found if isinstance(each, RawRow))
+    return row.fields, [(each.line, each.message) for each in found if isinstance(each, Notice)]
+
+
 @pytest.mark.parametrize(
-    ("content", "line", "field"),
+    ("front", "line", "fault"),
     [
-        (b"---\nok: 1\nbad: [1, 2\nmore: 3\n---\n", 4, "metadata"),
-        (b"---\na: &x [*x]\n---\n", 1, "metadata"),
-        (b"---\na: " + b"[" * 3_000 + b"]" * 3_000 + b"\n---\n", 1, "metadata"),
-        (b"---\na: " + b"9" * 5_000 + b"\n---\n", 1, "metadata"),
-        (b"---\nd: 2026-13-45\n---\n", 1, "metadata"),
-        (b"---\na: !!python/object/apply:os.system [ls]\n---\n", 2, "metadata"),
-        (b"---\na: " + b"x" * 70_000 + b"\n---\n", 1, "metadata"),
-        (b"fine\nnot \xff fine\n", 2, "notes"),
-        (b"x" * 4_200_000, 1, "notes"),
+        (b"---\nok: 1\nbad: [1, 2\nmore: 3\n---\n", 4, "is not YAML"),
+        (b"---\na: &x [*x]\n---\n", 1, "is nested too deep"),
+        (b"---\na: " + b"[" * 3_000 + b"]" * 3_000 + b"\n---\n", 1, ""),
+        (b"---\na: " + b"9" * 5_000 + b"\n---\n", 1, "cannot be read"),
+        (b"---\nd: 2026-13-45\n---\n", 1, "cannot be read"),
+        (b"---\na: !!python/object/apply:os.system [ls]\n---\n", 2, "is not YAML"),
+        (b"---\na: " + b"x" * 70_000 + b"\n---\n", 1, "is longer than 65,536"),
+        (b"---\ntitle: One: two\n---\n", 2, "is not YAML"),
+        (b"---\ncreated: {{date}}\n---\n", 2, "is not YAML"),
+        (b"+++\na = \n+++\n", 1, "is not TOML"),
     ],
 )
-def test_what_cannot_be_used_is_named_with_its_line(
-    folder: Path, content: bytes, line: int, field: str
-) -> None:
+def test_damaged_front_matter_never_costs_the_note(folder: Path, front: bytes, line: int, fault: str) -> None:
+    write(folder, "note.md", front + b"# Heading\n\nText.\n")
+    fields, notices = read_one(folder)
+    assert fields["notes"] == "# Heading\n\nText."
+    assert notices[0][0] == line
+    assert notices[0][1].startswith(f"the front matter {fault}")
+
+
+def test_the_plain_lines_of_damaged_front_matter_are_read(folder: Path) -> None:
+    write(
+        folder, "note.md", "---\ntitle: Harbour: the plan\ncreated: 2026-03-05\nmood: {{mood}}\n---\nText.\n"
+    )
+    fields, _ = read_one(folder)
+    assert (fields["title"], fields["date"]) == ("Harbour: the plan", "2026-03-05T00:00:00+00:00")
+    assert fields["metadata"] == {"mood": "{{mood}}"}
+
+
+@pytest.mark.parametrize(("content", "field"), [(b"x" * 4_200_000, "notes"), (b"fine\n\x81\x00\n", "notes")])
+def test_a_file_that_is_no_text_is_named(folder: Path, content: bytes, field: str) -> None:
     write(folder, "bad.md", content)
     write(folder, "good.md", "fine")
     bad, good = read_folder(str(folder))
     assert isinstance(bad, Rejection)
-    assert (bad.file, bad.line, bad.field) == ("bad.md", line, field)
+    assert (bad.file, bad.line, bad.field) == ("bad.md", 1, field)
     assert isinstance(good, RawRow)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "cp1252"])
+def test_notes_in_other_encodings_are_read(folder: Path, encoding: str) -> None:
+    write(folder, "note.md", "# Møteplan\r\n\r\nBåten går klokka åtte.\r\n".encode(encoding))
+    fields, notices = read_one(folder)
+    assert (fields["title"], fields["notes"]) == ("Møteplan", "# Møteplan\n\nBåten går klokka åtte.")
+    assert bool(notices) == (encoding == "cp1252")
+
+
+@pytest.mark.parametrize(
+    ("front", "date", "metadata", "unused"),
+    [
+        ("created: 2026-02-03\ndate: 2026-05-06", "2026-02-03T00:00:00+01:00", {"date": "2026-05-06"}, []),
+        ("created: soon\ndate: 2026-05-06", "2026-05-06T00:00:00+02:00", {"created": "soon"}, ["created"]),
+        ("date: 2026-11-21T14:30", "2026-11-21T14:30:00+01:00", {}, []),
+        ("date: 2026-11-21T14:30:00Z", "2026-11-21T14:30:00+00:00", {}, []),
+        ("Date: 21.11.2026 14:30", "2026-11-21T14:30:00+01:00", {}, []),
+        ("date: [1, 2]", "2020-09-13T12:26:40+00:00", {"date": [1, 2]}, ["date"]),
+        ("created: 20260101\ndate: 1200-01-01", "2020-09-13T12:26:40+00:00",
+         {"created": 20260101, "date": "1200-01-01"}, ["created", "date"]),
+    ],
+)  # fmt: skip
+def test_the_date_is_created_then_date_then_that_of_the_file(
+    folder: Path, front: str, date: str, metadata: dict[str, object], unused: list[str]
+) -> None:
+    path = write(folder, "note.md", f"---\n{front}\n---\nText.\n")
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    found = list(read_folder(str(folder), ReadOptions(zone=ZoneInfo("Europe/Oslo"))))
+    (row,) = (each for each in found if isinstance(each, RawRow))
+    assert (row.fields["date"], row.fields["metadata"]) == (date, metadata)
+    assert [each.message for each in found if isinstance(each, Notice)] == [
+        f"{name} was kept in the metadata: it is no date" for name in unused
+    ]
+
+
+def test_toml_front_matter_gives_the_fields(folder: Path) -> None:
+    write(
+        folder,
+        "note.md",
+        '+++\ntitle = "Pier"\ndate = 2026-11-24T10:00:00Z\ntags = ["sea"]\n'
+        "[build]\nat = 07:30:00\n+++\nText.\n",
+    )
+    fields, notices = read_one(folder)
+    assert not notices
+    assert (fields["title"], fields["date"], fields["tags"]) == ("Pier", "2026-11-24T10:00:00+00:00", ["sea"])
+    assert (fields["notes"], fields["metadata"]) == ("Text.", {"build": {"at": "07:30:00"}})
+
+
+@pytest.mark.django_db
+def test_properties_that_cannot_be_used_stay_in_the_metadata(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long_tag = "x" * 300
+    notes = {
+        "title.md": "title: [a, b]",
+        "type.md": "type:\n  - '[[Games]]'",
+        "tags.md": f"tags: [{long_tag}]",
+        "pinned.md": "pinned: maybe",
+        "size.md": "\n".join(f"key{number}: {'v' * 1_000}" for number in range(60))
+        + "\nother: "
+        + "é" * 3_000,
+    }
+    for name, front in notes.items():
+        write(folder, name, f"---\n{front}\n---\nText.\n")
+    call_command("import_markdown", "vault", str(folder), "--json")
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["created"], answer["rejected"]) == (5, [])
+    found = {record.external_id: record for record in Record.objects.all()}
+    assert found["title.md"].title == "title"
+    assert found["title.md"].metadata == {"title": ["a", "b"]}
+    assert (found["type.md"].type, found["type.md"].metadata) == ("document", {"type": ["[[Games]]"]})
+    assert (found["tags.md"].tags, found["tags.md"].metadata) == ([], {"tags": [long_tag]})
+    assert (found["pinned.md"].pinned, found["pinned.md"].metadata) == (False, {"pinned": "maybe"})
+    assert found["size.md"].metadata == {}
+    assert sorted(each["file"] for each in answer["left_out"]) == sorted(notes)
+    call_command("import_markdown", "vault", str(folder), "--json")
+    assert json.loads(capsys.readouterr().out)["unchanged"] == 5
 
 
 def test_a_few_aliases_cannot_fill_the_memory(folder: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     write(folder, "bomb.md", "---\n" + "\n".join(lines) + "\n---\n")
-    (row,) = read_folder(str(folder))
-    assert isinstance(row, Rejection)
-    assert "repeats itself" in row.error
+    fields, ((line, message),) = read_one(folder)
+    assert (line, "repeats itself" in message) == (1, True)
+    assert len(json.dumps(fields["metadata"])) < 2_000
 
 
 def test_links_circles_and_hidden_folders(folder: Path, tmp_path: Path) -> None:
@@ -182,23 +286,30 @@ def test_the_command_imports_and_importing_again_changes_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(folder, "good.md", "# Good\n\ntext")
-    write(folder, "bad.md", "---\ndate: soon\n---\n")
+    write(folder, "soon.md", "---\ndate: soon\n---\n")
     write(folder, os.fsdecode(b"caf\xe9.md"), "odd name")
     for outcome in ("created", "unchanged"):
         with pytest.raises(SystemExit) as caught:
             call_command("import_markdown", "docs", str(folder), "--json")
         assert caught.value.code == 1
         answer = json.loads(capsys.readouterr().out)
-        assert (answer["read"], answer[outcome]) == (3, 1)
+        assert (answer["read"], answer[outcome]) == (3, 2)
         assert [(item["file"], item["field"]) for item in answer["rejected"]] == [
-            ("bad.md", "date"),
-            ("caf\ufffd.md", "external_id"),
+            ("caf\ufffd.md", "external_id")
         ]
-    assert Record.objects.get().type == "document"
+        assert [(item["file"], item["message"]) for item in answer["left_out"]] == [
+            ("soon.md", "date was kept in the metadata: it is no date")
+        ]
+    assert {record.type for record in Record.objects.all()} == {"document"}
 
 
 @pytest.mark.django_db
-def test_a_date_without_an_offset_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_without_an_offset_are_in_the_teams_zone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    team = Team.objects.ensure_default()
+    team.time_zone = "Europe/Oslo"
+    team.save()
     dates = {
         "bare": "2026-11-01T10:00:00",
         "quoted": "'2026-11-01 10:00'",
@@ -209,20 +320,12 @@ def test_a_date_without_an_offset_is_refused(folder: Path, capsys: pytest.Captur
     }
     for name, text in dates.items():
         write(folder, f"{name}.md", f"---\ndate: {text}\n---\n")
-    with pytest.raises(SystemExit):
-        call_command("import_markdown", "docs", str(folder), "--json")
-    rejected = json.loads(capsys.readouterr().out)["rejected"]
-    assert [(item["file"], item["field"]) for item in rejected] == [
-        ("bare.md", "date"),
-        ("basic.md", "date"),
-        ("quoted.md", "date"),
-    ]
-    assert all("offset" in item["error"] for item in rejected)
+    call_command("import_markdown", "docs", str(folder), "--json")
     moments = {record.external_id: record.date.isoformat() for record in Record.objects.all()}
     assert moments == {
-        "day.md": "2026-11-01T00:00:00+00:00",
-        "offset.md": "2026-11-01T08:00:00+00:00",
-        "quoted-offset.md": "2026-11-01T08:00:00+00:00",
+        **dict.fromkeys(["bare.md", "quoted.md", "basic.md"], "2026-11-01T09:00:00+00:00"),
+        "day.md": "2026-10-31T23:00:00+00:00",
+        **dict.fromkeys(["offset.md", "quoted-offset.md"], "2026-11-01T08:00:00+00:00"),
     }
 
 

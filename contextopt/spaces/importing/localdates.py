@@ -1,0 +1,160 @@
+"""Reads dates as people and spreadsheets write them, in the time zone and the order of a team."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from itertools import chain
+from zoneinfo import ZoneInfo
+
+from contextopt.limits import DATE_MAX, DATE_MIN
+from contextopt.spaces.importing.rows import Found, Notice, RawRow
+
+DATE_FIELDS = ("date", "last_viewed_at", "deleted_at")
+# The order of 03/04/2026 is judged by this many rows, or fewer if they are long.
+JUDGED_ROWS, JUDGED_BYTES = 1_000, 4 * 2**20
+# Spreadsheets count days from here. The numbers of other years are more likely something else.
+EXCEL_START = datetime(1899, 12, 30)  # noqa: DTZ001 - a spreadsheet's days have no time zone
+EXCEL_DAYS = range(20_000, 80_000)
+EXCEL_NOTICE = "a number was read as a spreadsheet's date"
+UNDECIDED = "dates such as 03/04/2026 were read {order} first, since no date in the file shows the order"
+
+# The time zones of countries that write the month first.
+_MONTH_FIRST = re.compile(
+    r"US/.+|(?:EST5EDT|CST6CDT|MST7MDT|PST8PDT|EST|MST|HST)|Asia/Manila|Pacific/(?:Honolulu|Guam|Saipan|Pago_Pago"
+    r"|Midway|Wake)|America/(?:New_York|Detroit|Chicago|Menominee|Denver|Boise|Phoenix|Los_Angeles|Anchorage"
+    r"|Juneau|Sitka|Metlakatla|Yakutat|Nome|Adak|Puerto_Rico|St_Thomas|Louisville|Fort_Wayne|Indianapolis"
+    r"|(?:Kentucky|Indiana|North_Dakota)/.+)"
+)
+_TIME = (
+    r"(?:[ T,]+(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,]\d+)?)?"
+    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?)?"
+)
+_DAY_OR_MONTH_FIRST = re.compile(
+    r"(?P<one>\d{1,2})(?P<mark>[./-])\s?(?P<two>\d{1,2})(?P=mark)\s?(?P<year>\d{4}|\d\d)" + _TIME
+)
+_YEAR_FIRST = re.compile(
+    r"(?P<year>\d{4})(?:[./]|年)\s?(?P<two>\d{1,2})(?:[./]|月)\s?(?P<one>\d{1,2})[.日]?" + _TIME
+)
+_EXCEL = re.compile(r"(\d{5})(?:[.,](\d{1,12}))?")
+
+
+def is_month_first(zone: ZoneInfo) -> bool:
+    """Return whether people in this time zone write the month before the day."""
+    return _MONTH_FIRST.fullmatch(zone.key) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDates:
+    """Reads dates and times without an offset as those of a time zone."""
+
+    zone: ZoneInfo
+    is_month_first: bool = False
+
+    def read(self, text: str) -> str | None:
+        """Return a date-time in ISO format with its offset, None for what is no date of these forms."""
+        moment = self._read_iso(text) or self._read_numbers(text)
+        if moment is None or not DATE_MIN.year <= moment.year < DATE_MAX.year:
+            return None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=self.zone)).isoformat()
+
+    def read_number(self, text: str) -> str | None:
+        """Return the moment that a spreadsheet stores as this number of days, None for any other text."""
+        found = _EXCEL.fullmatch(text)
+        if found is None or int(found[1]) not in EXCEL_DAYS:
+            return None
+        days = float(f"{found[1]}.{found[2] or 0}")
+        moment = EXCEL_START + timedelta(seconds=round(days * 86_400))
+        return moment.replace(tzinfo=self.zone).isoformat()
+
+    def _read_iso(self, text: str) -> datetime | None:
+        if len(text) < len("2026-01-31") or (text[4] != "-" and text[8] != "T"):
+            return None
+        try:
+            if len(text) == len("2026-01-31"):
+                day = date.fromisoformat(text)
+                return datetime(day.year, day.month, day.day)  # noqa: DTZ001 - `read` adds the zone
+            return datetime.fromisoformat(text)
+        except ValueError:
+            return None
+
+    def _read_numbers(self, text: str) -> datetime | None:
+        found = _DAY_OR_MONTH_FIRST.fullmatch(text) or _YEAR_FIRST.fullmatch(text)
+        if found is None:
+            return None
+        parts = found.groupdict()
+        day, month = int(parts["one"]), int(parts["two"])
+        # Points are never written between month, day and year in this order.
+        if self.is_month_first and parts.get("mark") in {"/", "-"}:
+            day, month = month, day
+        year, hour = int(parts["year"]), int(parts["hour"] or 0)
+        if year < 100:
+            year += 1900 if year >= 70 else 2000
+        if parts["half"]:
+            if not 1 <= hour <= 12:
+                return None
+            hour = hour % 12 + (12 if parts["half"] in "Pp" else 0)
+        try:
+            return datetime(year, month, day, hour, int(parts["minute"] or 0), int(parts["second"] or 0))  # noqa: DTZ001
+        except ValueError:
+            return None
+
+
+def resolve_dates(
+    rows: Iterator[Found], zone: ZoneInfo, *, month_first: bool | None = None, is_table: bool = False
+) -> Iterator[Found]:
+    """Yield the rows with their dates in ISO format. Texts that are no dates stay as they are.
+
+    Without `month_first`, the order of day and month is the one that fits the first rows, or else the one of
+    the time zone. In tables, numbers may be dates as spreadsheets store them.
+    """
+    head: list[Found] = []
+    size = 0
+    for row in rows:
+        head.append(row)
+        size += row.size if isinstance(row, RawRow) else 0
+        if len(head) >= JUDGED_ROWS or size >= JUDGED_BYTES:
+            break
+    shown = _shown_order(head) if month_first is None else {month_first}
+    dates = LocalDates(zone, shown.pop() if len(shown) == 1 else is_month_first(zone))
+    if month_first is None and _has_undecided(head) and not _shown_order(head):
+        yield Notice(0, UNDECIDED.format(order="month" if dates.is_month_first else "day"))
+    for row in chain(head, rows):
+        if isinstance(row, RawRow):
+            yield from _with_dates(row, dates, is_table)
+        else:
+            yield row
+
+
+def _with_dates(row: RawRow, dates: LocalDates, is_table: bool) -> Iterator[Found]:
+    changed: dict[str, object] = {}
+    for name in DATE_FIELDS:
+        value = row.fields.get(name)
+        if not isinstance(value, str):
+            continue
+        text = value.strip()
+        if moment := dates.read(text):
+            changed[name] = moment
+        elif is_table and (moment := dates.read_number(text)):
+            changed[name] = moment
+            yield Notice(row.line, EXCEL_NOTICE, row.file)
+    yield replace(row, fields=row.fields | changed) if changed else row
+
+
+def _marked_dates(rows: Iterable[Found]) -> Iterator[tuple[int, int]]:
+    """Yield the first two numbers of each date whose order its form does not show."""
+    for row in rows:
+        for name in DATE_FIELDS if isinstance(row, RawRow) else ():
+            value = row.fields.get(name)  # type: ignore[union-attr]  # only rows have names
+            found = _DAY_OR_MONTH_FIRST.fullmatch(value.strip()) if isinstance(value, str) else None
+            if found and found["mark"] != ".":
+                yield int(found["one"]), int(found["two"])
+
+
+def _shown_order(rows: Iterable[Found]) -> set[bool]:
+    """Return whether the month comes first, for each date that can be read in one order only."""
+    return {two > 12 for one, two in _marked_dates(rows) if (one > 12) != (two > 12)}
+
+
+def _has_undecided(rows: Iterable[Found]) -> bool:
+    return any(one <= 12 and two <= 12 and one != two for one, two in _marked_dates(rows))
