@@ -5,11 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.core.management.base import BaseCommand
+
 from contextopt.errors import InvalidInput
 from contextopt.management.base import list_names
 from contextopt.people.models import Team
 from contextopt.repositories.checkouts import Checkout, opened
 from contextopt.repositories.models import Repository
+from contextopt.spaces.importing.git import SHALLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,12 @@ def target(team: Team, text: str) -> Iterator[Target]:
     with opened(text) as checkout:
         found = Repository.objects.filter(team=team, folder=str(checkout.folder)).first()
         yield Target(found, checkout, is_named)
+
+
+def warn_if_shallow(command: BaseCommand, checkout: Checkout | None) -> None:
+    """Say that files are ranked without the older history, and how to get it."""
+    if checkout is not None and checkout.is_shallow():
+        command.stderr.write(f"note: {SHALLOW}")
 
 
 def _is_folder(text: str) -> bool:

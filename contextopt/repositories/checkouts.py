@@ -24,6 +24,7 @@ from contextopt.spaces.importing.git import (
     Commit,
     git_environment,
     git_line,
+    is_shallow,
     parse_log,
     run_git,
     top_folder,
@@ -104,6 +105,10 @@ class Checkout(Protocol):
         """Return the address of the remote that it was cloned from, "" if there is none."""
         ...
 
+    def is_shallow(self) -> bool:
+        """Return whether only the newest part of the history is here."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -165,6 +170,9 @@ class GitCheckout:
 
     def origin(self) -> str:
         return git_line(self.folder, ["config", "--get", "remote.origin.url"]) or ""
+
+    def is_shallow(self) -> bool:
+        return is_shallow(self.folder)
 
     def close(self) -> None:
         if self._reader is not None:
@@ -277,6 +285,9 @@ class FolderCheckout:
 
     def origin(self) -> str:
         return ""
+
+    def is_shallow(self) -> bool:
+        return False
 
     def close(self) -> None:
         """Do nothing, since nothing is held open."""

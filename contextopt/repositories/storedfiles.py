@@ -21,7 +21,7 @@ PACKAGE_KINDS = ("go", "java")
 _IMPORT = attrgetter("target", "line", "kind", "names", "level")
 _SYMBOL = attrgetter("name", "kind", "start", "end", "signature", "depth")
 _PARSED = attrgetter(
-    "language", "digest", "lines", "package", "references", "settings", "problems", "version"
+    "language", "digest", "lines", "package", "references", "settings", "problems", "is_generated", "version"
 )
 
 
@@ -52,8 +52,8 @@ class StoredReading:
 
 def load_parsed(text: str, definitions: str) -> ParsedFile:
     """Return the file that `StoredReading.of` wrote as `parsed` and `definitions`, which may be ""."""
-    imports, language, digest, lines, package, references, settings, problems, version = from_json(
-        text, cache_strings="all"
+    imports, language, digest, lines, package, references, settings, problems, is_generated, version = (
+        from_json(text, cache_strings="all")
     )
     return ParsedFile(
         language=language,
@@ -67,6 +67,7 @@ def load_parsed(text: str, definitions: str) -> ParsedFile:
         references=tuple(references),
         settings=settings,
         problems=tuple(problems),
+        is_generated=is_generated,
         version=version,
     )
 

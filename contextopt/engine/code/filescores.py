@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from contextopt.engine.code.graph.importgraph import Links, build_graph
 from contextopt.engine.code.graph.parsing import decode, parse_file
-from contextopt.engine.code.graph.values import BINARY, CodeGraph, ParsedFile
+from contextopt.engine.code.graph.values import BINARY, MINIFIED, CodeGraph, ParsedFile
 from contextopt.engine.code.kinds import Kinds
 from contextopt.engine.text.lexical import (
     Bm25,
@@ -196,7 +196,10 @@ class Ranker:
             if graph.files[path].skipped == BINARY
         }
         history = History.of(changes, graph.imports)
-        return cls(documents, links, history, Kinds.of(links.paths), frequencies, binaries)
+        generated = {
+            path for path, file in graph.files.items() if file.is_generated or file.skipped == MINIFIED
+        }
+        return cls(documents, links, history, Kinds.of(links.paths, generated), frequencies, binaries)
 
     def rarity(self, query: str) -> dict[str, float]:
         """Return the idf of the task's terms and whole identifiers that are in the repository."""
@@ -243,11 +246,11 @@ class Ranker:
     def signals(self, query: str, seeds: Iterable[str], now: datetime) -> dict[str, Signal]:
         """Return each signal as an array of shape (n_files,), in the order of the sorted paths."""
         words, wholes = weigh_task(query)
-        bm25 = Bm25()
-        content = scaled(self.documents.content.scores(words, bm25))
-        identifiers = self.documents.identifiers.scores(wholes, Bm25(b=0.3))
-        path = scaled(self.documents.paths.scores(words, Bm25(b=0.5)))
-        symbols = scaled(self.documents.symbols.scores(words, bm25))
+        bm25, damping = Bm25(), self.kinds.damping(query)
+        content = scaled(self.documents.content.scores(words, bm25) * damping)
+        identifiers = self.documents.identifiers.scores(wholes, Bm25(b=0.3)) * damping
+        path = scaled(self.documents.paths.scores(words, Bm25(b=0.5)) * damping)
+        symbols = scaled(self.documents.symbols.scores(words, bm25) * damping)
         similar = scaled(self._similar(words, now))
         wanted = set(seeds)
         seed = np.array([float(known in wanted) for known in self.links.paths])

@@ -5,7 +5,7 @@ from django.core.management.base import CommandParser
 from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, Options, Progress, ReportingCommand, more_in_json, team_of
-from contextopt.management.repositories import target
+from contextopt.management.repositories import target, warn_if_shallow
 from contextopt.repositories.indexing import IndexReport, index_checkout
 
 LISTED = 20
@@ -39,6 +39,7 @@ class Command(ReportingCommand):
             report = index_checkout(
                 team=team, checkout=found.checkout, rev=options["rev"], actor=ACTOR, on_progress=progress.show
             )
+            warn_if_shallow(self, found.checkout)
         self.print_answer(options, report.to_json(), describe_report(report))
         return DONE
 

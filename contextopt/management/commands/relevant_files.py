@@ -11,7 +11,7 @@ from contextopt.inputs import Text
 from contextopt.management.base import ACTOR, DONE, Options, more_in_json, team_of
 from contextopt.management.documents import AnsweringCommand
 from contextopt.management.fields import add_fields, given_fields, parse_input
-from contextopt.management.repositories import Target, target
+from contextopt.management.repositories import Target, target, warn_if_shallow
 from contextopt.people.models import Team
 from contextopt.repositories.graphs import load_index
 from contextopt.repositories.indexing import index_checkout
@@ -66,6 +66,7 @@ class Command(AnsweringCommand):
         # Name an unknown encoding once instead of on every line.
         request.tokenizer(team.pk)
         with target(team, options["repository"]) as found:
+            warn_if_shallow(self, found.checkout)
             rank = _FileRanker(team, options["repository"], found).rank
             if many:
                 return self.answer_lines(

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from contextopt.inputs import Moment, field_problems
 from contextopt.spaces import models as limits
 from contextopt.spaces.importing.files import quoted
-from contextopt.spaces.importing.rows import Found, RawRow, Rejection, UnusableSource
+from contextopt.spaces.importing.rows import Found, Notice, RawRow, Rejection, UnusableSource
 
 FILES_SHOWN = 100
 TAGS_SHOWN = 8
@@ -38,6 +38,10 @@ LOG_OPTIONS = [
 ]  # fmt: skip
 HEADER = ("sha", "date", "author", "email", "subject", "body")
 LOG_FORMAT = "--format=%x00%H%x00%cI%x00%an%x00%ae%x00%s%x00%b%x00"
+SHALLOW = (
+    "the clone is shallow, so its older commits are missing; `git fetch --unshallow` gets them, "
+    "then run this again"
+)
 _MOMENT: TypeAdapter[Moment] = TypeAdapter(Moment)
 
 
@@ -77,6 +81,8 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
     # A range may hold no commit. Trees and files never do.
     if not newest and ".." not in rev:
         raise UnusableSource(f"--rev: {rev!r} is not a commit")
+    if is_shallow(root):
+        yield Notice(0, SHALLOW)
     count = [f"--max-count={limit}"] if limit else []
     arguments = ["log", *LOG_OPTIONS, LOG_FORMAT, *count, "--end-of-options", rev, "--"]
     name = root.name.removesuffix(".git") or root.name
@@ -89,6 +95,11 @@ def read_commits(repository: str, *, rev: str = "HEAD", limit: int | None = None
         if number == 0:
             raise
         yield Rejection(number + 1, "row", f"the history cannot be read beyond this point: {error}")
+
+
+def is_shallow(folder: Path) -> bool:
+    """Return whether a clone has only the newest part of its history."""
+    return git_line(folder, ["rev-parse", "--is-shallow-repository"]) == "true"
 
 
 def find_repository(path: str) -> Path:

@@ -11,7 +11,7 @@ from contextopt.spaces import models as limits
 from contextopt.spaces.importing.encodings import WINDOWS, WINDOWS_NOTICE, sniff_utf16
 from contextopt.spaces.importing.files import quoted, readable
 from contextopt.spaces.importing.frontmatter import FrontMatter, split_front_matter
-from contextopt.spaces.importing.git import read_commit_dates, shorten
+from contextopt.spaces.importing.git import SHALLOW, is_shallow, read_commit_dates, shorten
 from contextopt.spaces.importing.localdates import LocalDates, is_month_first
 from contextopt.spaces.importing.rows import (
     DEFAULT_OPTIONS,
@@ -65,6 +65,8 @@ def read_folder(name: str, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[F
     if "\0" in name or not folder.is_dir():
         raise UnusableSource(f"DIR: {quoted(name)} is not a folder")
     committed = read_commit_dates(folder)
+    if committed and is_shallow(folder):
+        yield Notice(0, SHALLOW)
     source = shorten(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
     month_first = is_month_first(options.zone) if options.month_first is None else options.month_first
     dates = LocalDates(options.zone, month_first)

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 """Stored with a parsed file. A different version means that the file must be parsed again."""
 BINARY = "binary"
+MINIFIED = "minified"
 """Reason for skipping a file whose content is not text."""
 
 
@@ -43,6 +44,7 @@ class ParsedFile:
     `skipped` gives the reason why nothing was read ("binary", "too large", "minified"). `problems` are lines
     that the grammar could not read. `references` are names that may belong to a file of the same package.
     `settings` are the declarations of a manifest (tsconfig.json, go.mod, Cargo.toml, package.json).
+    `is_generated` tells that its first lines say that a program wrote it.
     """
 
     language: str
@@ -55,6 +57,7 @@ class ParsedFile:
     settings: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[int, ...] = ()
     skipped: str = ""
+    is_generated: bool = False
     version: int = PARSER_VERSION
 
 

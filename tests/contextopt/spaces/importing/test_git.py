@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 
 from contextopt.spaces.importing import git
 from contextopt.spaces.importing.git import read_commits
-from contextopt.spaces.importing.rows import RawRow, Rejection, UnusableSource
+from contextopt.spaces.importing.rows import Notice, RawRow, Rejection, UnusableSource
 from contextopt.spaces.models import Record, Space
 
 IDENTITY = ["-c", "user.name=Ada Ø", "-c", "user.email=ada@example.org"]
@@ -248,3 +248,16 @@ def test_a_commit_with_a_damaged_date_is_named(repository: Path, date: str, faul
     assert sha is not None
     (rejection,) = read_commits(str(repository), rev=sha)
     assert rejection == Rejection(1, "date", f"{fault} (commit {sha[:12]})")
+
+
+def test_a_shallow_clone_is_named_with_the_way_to_deepen_it(repository: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        commit(repository, f"Commit {number}", f"file{number}")
+    clone = tmp_path / "clone"
+    run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", str(clone))
+    notice, row = read_commits(str(clone))
+    assert isinstance(notice, Notice)
+    assert "git fetch --unshallow" in notice.message
+    assert isinstance(row, RawRow)
+    run_git(clone, "fetch", "--quiet", "--unshallow")
+    assert [type(each) for each in read_commits(str(clone))] == [RawRow] * 3
