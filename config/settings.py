@@ -178,6 +178,9 @@ if EMBEDDING_MODEL == "endpoint" and not (
         "and EMBEDDING_DIMENSIONS"
     )
 
+# Hosts in a private network from which pages may import git repositories.
+IMPORT_ALLOWED_HOSTS = env_hosts("IMPORT_ALLOWED_HOSTS", "")
+
 AUTH_USER_MODEL = "contextopt.User"
 PASSWORD_HASHERS = [
     "contextopt.people.logins.PasswordHasher",

@@ -15,4 +15,5 @@ import contextopt.people.models
 import contextopt.repositories.models
 import contextopt.search.models
 import contextopt.spaces.configs
+import contextopt.spaces.importing.runs.models
 import contextopt.spaces.models

@@ -22,6 +22,7 @@ from contextopt.search import registry
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import count_changed
+from contextopt.spaces.importing.runs.runs import end_lost_runs
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import lock_space, summarise_again
 from contextopt.spaces.recordviews import forget_views
@@ -60,6 +61,7 @@ def sweep() -> None:
         modelbriefs.settle_lost_briefs()
         sweep_throttles()
         sweep_codes()
+        end_lost_runs()
         for space in Space.objects.filter(recount_from__isnull=False).order_by("?")[:10]:
             recount_summaries.delay(space.pk)
 

@@ -12,7 +12,7 @@ from dashboard.pages.memories import memories, strategies
 from dashboard.pages.overview import overview
 from dashboard.pages.people import audit, members, team
 from dashboard.pages.questions import questions, sets
-from dashboard.pages.spaces import configs, records, search, spaces
+from dashboard.pages.spaces import configs, imports, records, search, spaces
 from dashboard.pages.traffic import policies, traffic
 
 app_name = "dashboard"
@@ -50,7 +50,11 @@ urlpatterns = [
     path("spaces/<slug:slug>/effect/", configs.settings_effect, name="space_effect"),
     path("spaces/<slug:slug>/evaluate", configs.settings_evaluate, name="space_evaluate"),
     path("spaces/<slug:slug>/proof/", configs.settings_proof, name="space_proof"),
-    path("spaces/<slug:slug>/import/", spaces.space_import, name="space_import"),
+    path("spaces/<slug:slug>/import/", imports.space_import, name="space_import"),
+    path("imports/<int:run_id>/", imports.import_run, name="import_run"),
+    path("imports/<int:run_id>/part", imports.import_part, name="import_part"),
+    path("imports/<int:run_id>/start", imports.import_start, name="import_start"),
+    path("imports/<int:run_id>/cancel", imports.import_cancel, name="import_cancel"),
     path("spaces/<slug:slug>/settings/", configs.space_settings, name="space_settings"),
     path("spaces/<slug:slug>/settings/recount", configs.recount, name="space_recount"),
     path("spaces/<slug:slug>/settings/try", configs.settings_try, name="space_settings_try"),

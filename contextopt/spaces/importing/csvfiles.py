@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from types import MappingProxyType
+from typing import BinaryIO
 
 from contextopt.inputs import has_surrogate, read_digits
 from contextopt.spaces.importing.encodings import WINDOWS_NOTICE, LineDecoder
@@ -38,6 +39,25 @@ NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 _DELIMITER_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 
 
+def table_header(stream: BinaryIO) -> list[str]:
+    """Return the names in a table's header, without those of columns that have none."""
+    lines = Lines(stream)
+    decoder = LineDecoder()
+    texts = (decoder.decode(line) for line in lines)
+    header, delimiter = _header_line(texts)
+    cells = next(StrictReader(chain([header], texts), delimiter, lines), [])
+    return list(dict.fromkeys(cell.strip() for cell in cells if cell.strip()))[:COLUMNS_MAX]
+
+
+def _header_line(texts: Iterator[str]) -> tuple[str, str]:
+    """Return the first line of a table that is not blank, and the delimiter of its cells."""
+    header = next((text for text in texts if not text.isspace()), "")
+    if found := _DELIMITER_LINE.fullmatch(header):
+        return next((text for text in texts if not text.isspace()), ""), found[1]
+    # In many countries, spreadsheets use semicolons.
+    return header, max(DELIMITERS, key=header.count)
+
+
 def read_table(lines: Lines, file: str, columns: Mapping[str, str] = NO_COLUMNS) -> Iterator[Found]:
     """Yield each row with the line it starts at. A quoted cell may hold line breaks.
 
@@ -51,14 +71,8 @@ def read_table(lines: Lines, file: str, columns: Mapping[str, str] = NO_COLUMNS)
     csv.field_size_limit(max(csv.field_size_limit(), CELL_MAX))
     decoder = LineDecoder()
     source = (decoder.decode(line) for line in lines)
-    header_line = next((line for line in source if not line.isspace()), "")
-    delimiter = ""
-    if found := _DELIMITER_LINE.fullmatch(header_line):
-        delimiter = found[1]
-        header_line = next((line for line in source if not line.isspace()), "")
+    header_line, delimiter = _header_line(source)
     header_number = lines.number
-    # In many countries, spreadsheets use semicolons.
-    delimiter = delimiter or max(DELIMITERS, key=header_line.count)
     reader = StrictReader(chain([header_line], source), delimiter, lines)
     if has_surrogate(header_line):
         raise UnusableSource(

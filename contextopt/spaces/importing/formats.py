@@ -32,7 +32,7 @@ from contextopt.spaces.importing.files import (
 )
 from contextopt.spaces.importing.jsonfiles import FoundValue, Value, read_rows
 from contextopt.spaces.importing.localdates import resolve_dates
-from contextopt.spaces.importing.markdown import SUFFIXES, read_folder
+from contextopt.spaces.importing.markdown import SUFFIXES, is_note, read_folder, read_note
 from contextopt.spaces.importing.rows import (
     DEFAULT_OPTIONS,
     LEFT_OUT,
@@ -220,6 +220,8 @@ def read_path(
             folder.mkdir()
             yield from unpack(path, folder)
             yield from read_any_folder(_only_folder(folder), options, format)
+    elif format == "markdown" or (not format and is_note(name)):
+        yield from read_note(name, options)
     else:
         with open_input(name, options.encoding) as stream:
             yield from read_stream(stream, name, options, file=file, format=format)
@@ -267,7 +269,7 @@ def read_any_folder(folder: Path, options: ReadOptions, format: str = "") -> Ite
         yield from FORMATS["slack"].read(Source(str(folder), "", options))
         return
     names = list(_walk(folder))
-    has_notes = any(name.lower().endswith(SUFFIXES) for name in names)
+    has_notes = any(map(is_note, names))
     if has_notes and format in {"", "markdown"}:
         yield from FORMATS["markdown"].read(Source(str(folder), "", options))
     read = has_notes

@@ -68,8 +68,7 @@ def read_folder(name: str, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[F
     if committed and is_shallow(folder):
         yield Notice(0, SHALLOW)
     source = shorten(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)
-    month_first = is_month_first(options.zone) if options.month_first is None else options.month_first
-    dates = LocalDates(options.zone, month_first)
+    dates = _dates_of(options)
     for path in _walk(folder):
         relative = path.relative_to(folder).as_posix()
         # Before Python 3.13, Path.resolve raises when links form a loop.
@@ -79,11 +78,26 @@ def read_folder(name: str, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[F
             yield from _read_page(Page(path, relative, source), committed.get(relative), dates)
 
 
+def read_note(name: str, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Found]:
+    """Yield the row of one Markdown file."""
+    path = Path(name)
+    yield from _read_page(Page(path, path.name, "markdown"), None, _dates_of(options))
+
+
+def _dates_of(options: ReadOptions) -> LocalDates:
+    month_first = is_month_first(options.zone) if options.month_first is None else options.month_first
+    return LocalDates(options.zone, month_first)
+
+
+def is_note(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES)
+
+
 def _walk(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(item for item in folders if not item.startswith("."))
         for name in sorted(files):
-            if name.lower().endswith(SUFFIXES):
+            if is_note(name):
                 yield Path(parent, name)
 
 

@@ -1,18 +1,15 @@
 """Spaces: what may enter a prompt, and what would."""
 
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.utils.functional import SimpleLazyObject
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.engine.validation import EngineError
 from contextopt.people.models import Role
-from contextopt.spaces.importing.files import read_file
-from contextopt.spaces.importing.pipeline import ImportReport, import_rows
 from contextopt.spaces.models import Space
 from contextopt.spaces.spaces import create_space
 from dashboard.kit.charts.shapes import bar_of_result, part_legend
@@ -20,12 +17,9 @@ from dashboard.kit.filters import SPACES_OFFERED
 from dashboard.kit.inspector import ShownWarning, find_titles, read_ledger, show_warnings, split_text
 from dashboard.kit.permissions import TeamRequest, get_space, page_for
 from dashboard.kit.responses import newest_page, render_page
-from dashboard.kit.uploads import render_import
 from dashboard.pages.guide import QUESTION
 from dashboard.pages.spaces.filters import PreviewForm, RecordsForm
-from dashboard.pages.spaces.forms import SpaceForm, UploadForm
-
-IMPORT_TEMPLATE = "dashboard/import.html"
+from dashboard.pages.spaces.forms import SpaceForm
 
 
 @page_for(Role.VIEWER, "GET")
@@ -114,19 +108,7 @@ def _whys(request: TeamRequest, found: Space, result: AssemblyResult) -> dict[st
     }
 
 
-@page_for(Role.EDITOR, "GET POST", get_space)
-def space_import(request: TeamRequest, found: Space) -> HttpResponse:
-
-    def import_file(stream: BinaryIO, name: str, report: ImportReport) -> dict[str, Any]:
-        import_rows(space=found, rows=read_file(stream, name), actor=request.actor, report=report)
-        return {"kept_in_metadata": sorted(report.kept_in_metadata)}
-
-    # Only a page with a report shows the warnings.
-    context = {"space": found, "warnings": SimpleLazyObject(lambda: _warnings_now(request, found))}
-    return render_import(request, IMPORT_TEMPLATE, context, UploadForm, import_file)
-
-
-def _warnings_now(request: TeamRequest, found: Space) -> list[ShownWarning]:
+def warnings_now(request: TeamRequest, found: Space) -> list[ShownWarning]:
     """Return the warnings of a context without a question, such as records older than the window."""
     form = PreviewForm({})
     form.full_clean()

@@ -1,8 +1,6 @@
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -11,11 +9,10 @@ from contextopt.assemblies.models import Assembly
 from contextopt.people.models import Team
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
-from contextopt.spaces.models import Record, Space
+from contextopt.spaces.models import Space
 from contextopt.spaces.records import delete_record
 from dashboard.kit.responses import PAGE_ROWS
-from dashboard.pages.spaces.forms import UPLOAD_MAX_BYTES, UPLOAD_MAX_LINES
-from tests.dashboard.conftest import html_of, squeezed
+from tests.dashboard.conftest import html_of
 from tests.factories import NOW, make_record, make_space
 from tests.queries import count_at_2_and_20
 
@@ -187,74 +184,6 @@ def test_a_preview_that_cannot_be(query: str, owner_client: Client, space: Space
 
 def test_the_preview_is_a_partial(partial, space: Space) -> None:
     partial(f"{URL}preview/", "preview")
-
-
-# Imports
-
-
-def upload(client: Client, content: bytes, name: str = "rows.jsonl"):
-    return client.post(f"{URL}import/", {"file": SimpleUploadedFile(name, content)}, follow=True)
-
-
-def test_a_file_is_imported_and_its_bad_lines_named(editor_client: Client, space: Space) -> None:
-    lines = [{"title": "One", "external_id": "1"}, {"title": ""}, {"title": "Three", "colour": "red"}]
-    response = upload(editor_client, "\n".join(map(json.dumps, lines)).encode())
-    html = response.content.decode()
-    assert response.status_code == 200
-    assert "3 rows read" in html
-    assert '<td class="n">2</td><td class="mono">title</td>' in squeezed(html)
-    assert "colour" in html
-    assert sorted(space.records.values_list("title", flat=True)) == ["One", "Three"]
-    # The report has its own page, so reloading it imports nothing again.
-    assert response.redirect_chain == [(f"{URL}import/", 302)]
-    assert "rows read" not in editor_client.get(f"{URL}import/").content.decode()
-
-
-def test_importing_twice_changes_nothing(editor_client: Client, space: Space) -> None:
-    content = b"title,external_id\nOne,1\n"
-    upload(editor_client, content, "rows.csv")
-    html = upload(editor_client, content, "rows.csv").content.decode()
-    assert "<dt>Unchanged</dt><dd>1</dd>" in html
-    assert space.records.count() == 1
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\x1f\x8b\x08\x00",
-        b"\xff\xfea\x00",
-        b"x" * (UPLOAD_MAX_BYTES + 1),
-        b"1\n" * (UPLOAD_MAX_LINES + 1),
-    ],
-)
-def test_files_that_cannot_be_read(content: bytes, editor_client: Client, space: Space) -> None:
-    response = upload(editor_client, content)
-    assert response.status_code == 422
-    assert 'id="id_file_error"' in response.content.decode()
-
-
-def test_a_file_that_is_cut_off_is_too_large(editor_client: Client, space: Space) -> None:
-    # The server reads only the beginning of a large body, so the file has no end.
-    head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="rows.csv"\r\n\r\n'
-    body = head + b"x" * 33 * 2**20
-    response = editor_client.post(f"{URL}import/", body, content_type="multipart/form-data; boundary=b")
-    assert response.status_code == 422
-    assert "The file is larger than 5 MB." in response.content.decode()
-
-
-def test_only_names_of_stored_rows_are_said_to_be_in_the_metadata(
-    editor_client: Client, space: Space
-) -> None:
-    html = upload(editor_client, b'{"\\ud800": 1, "shade": 2}\n{"title": "One", "hue": 3}').content.decode()
-    assert "hue" in html
-    assert "shade" not in html
-
-
-def test_the_form_without_a_file(editor_client: Client, space: Space) -> None:
-    assert editor_client.post(f"{URL}import/").status_code == 422
-    assert editor_client.get(f"{URL}import/").status_code == 200
-    assert not Record.objects.exists()
 
 
 def test_without_javascript_one_is_told_where_the_preview_is(owner_client: Client, space: Space) -> None:

@@ -1,0 +1,17 @@
+"""The process of one step of an import: `python -m contextopt.spaces.importing.runs.runprocess ID`."""
+
+import sys
+
+
+def main() -> None:
+    """Work on the import. A token for its git address comes by standard input."""
+    import django
+
+    django.setup()
+    from contextopt.spaces.importing.runs.runs import work_on
+
+    work_on(int(sys.argv[1]), sys.stdin.read())
+
+
+if __name__ == "__main__":
+    main()
