@@ -11,7 +11,7 @@ from contextopt.errors import InvalidInput
 from contextopt.inputs import field_problems
 from contextopt.locks import hold_space
 from contextopt.spaces.importing.pipeline import ImportReport
-from contextopt.spaces.importing.rows import Found, RawRow, Rejection
+from contextopt.spaces.importing.rows import RawRow, Rejection
 from contextopt.spaces.records import Status
 from memory.questions.inputs import QuestionIn
 from memory.questions.models import Question, QuestionSet, QuestionSource
@@ -28,7 +28,7 @@ class _Line:
 
 
 def import_questions(
-    *, question_set: QuestionSet, rows: Iterable[Found], actor: str, report: ImportReport
+    *, question_set: QuestionSet, rows: Iterable[RawRow | Rejection], actor: str, report: ImportReport
 ) -> set[str]:
     """Write the rows in batches and add their results to the report; return the names of ignored fields.
 

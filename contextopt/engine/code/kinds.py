@@ -91,7 +91,7 @@ _PROSE_NAMES = {
 _WORDS = {
     GENERATED: (
         "generated vendor vendored bundle bundled dist minified lockfile dependency dependencies bump "
-        "upgrade avhengighet avhengigheter oppgrader"
+        "deps requirement requirements upgrade avhengighet avhengigheter oppgrader"
     ),
     TEMPLATE: "template templates mal maler",
     MIGRATION: "migration migrate migrering migreringer migreringen",

@@ -187,9 +187,9 @@ class JsonValues:
             except RecursionError:
                 raise _Stop("a value is nested too deep") from None
             except ValueError as error:
-                if (end := self._end_of_value()) is not None:
+                if (refused_end := self._end_of_value()) is not None:
                     refused = Rejection(self._line, "row", str(error), self._file)
-                    self._move(end)
+                    self._move(refused_end)
                     return refused
             else:
                 # More digits may follow.

@@ -79,7 +79,7 @@ class ImportReport:
     def note(self, notice: Notice) -> None:
         """Add a notice to those with the same message."""
         if known := self.notices.get(notice.message):
-            self.notices[notice.message] = known._replace(count=known.count + notice.count)
+            self.notices[notice.message] = known._replace(times=known.times + notice.times)
         elif len(self.notices) < NOTICES_KEPT:
             self.notices[notice.message] = notice
 
@@ -96,7 +96,7 @@ class ImportReport:
     def left_out(self) -> list[NoticeJson]:
         """The notices as JSON, in the order in which they first came up."""
         return [
-            {"message": each.message, "count": each.count, "line": each.line, "file": each.file}
+            {"message": each.message, "count": each.times, "line": each.line, "file": each.file}
             for each in self.notices.values()
         ]
 

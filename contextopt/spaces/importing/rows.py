@@ -57,16 +57,16 @@ class RawRow:
 
 
 class Notice(NamedTuple):
-    """What was left out or read in a way that its owner should know, `count` times from this line on."""
+    """What was left out or read in a way that its owner should know, so many times from this line on."""
 
     line: int
     message: str
     file: str = ""
-    count: int = 1
+    times: int = 1
 
     def __str__(self) -> str:
         where = f"{self.file + ', ' if self.file else ''}line {self.line}"
-        times = f" ({self.count:,} times, first at {where})" if self.count > 1 else f" ({where})"
+        times = f" ({self.times:,} times, first at {where})" if self.times > 1 else f" ({where})"
         return f"{self.message}{times if self.line else ''}"
 
 

@@ -214,7 +214,7 @@ def _start_parts(request: TeamRequest, space: Space) -> HttpResponse:
 
 
 def _take_file(request: TeamRequest, space: Space, form: FileForm) -> ImportRun | None:
-    file: UploadedFile = form.cleaned_data["file"]
+    file: UploadedFile[Any] = form.cleaned_data["file"]
     try:
         run = start_upload(space=space, name=str(file.name), size=file.size or 0, actor=request.actor)
         for number, content in enumerate(file.chunks(PART_BYTES)):

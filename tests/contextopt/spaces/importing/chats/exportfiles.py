@@ -26,7 +26,7 @@ def read_rows(path: Path, format: str = "") -> tuple[list[dict[str, Any]], dict[
     found = list(read_path(str(path), format=format))
     assert all(isinstance(each, RawRow | Notice) for each in found), found
     rows = [each.fields for each in found if isinstance(each, RawRow)]
-    return rows, {each.message: each.count for each in found if isinstance(each, Notice)}
+    return rows, {each.message: each.times for each in found if isinstance(each, Notice)}
 
 
 def said(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
