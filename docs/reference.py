@@ -162,6 +162,14 @@ def _blank_of(setting: Setting) -> str:
     return "null" if setting.is_null else ALL
 
 
+def render_formats() -> str:
+    """Return a table of the formats that can be imported."""
+    from contextopt.spaces.importing.formats import FORMATS
+
+    rows = [f"| `{each.name}` | {_cell(each.label)} | {_cell(each.about)} |" for each in FORMATS.values()]
+    return "\n".join(["| `--format` | on pages | what it is |", "|---|---|---|", *rows, ""])
+
+
 def fill(page: str, name: str, text: str) -> str:
     """Return the page with the part between the markers of `name` replaced."""
     begin, end = f"<!-- {name}: written by make docs -->\n", f"<!-- end of {name} -->\n"
@@ -175,7 +183,9 @@ def pages() -> dict[Path, str]:
     return {
         commands: fill(commands.read_text(), "commands", render_commands()),
         endpoints: fill(endpoints.read_text(), "endpoints", render_endpoints()),
-        contexts: fill(contexts.read_text(), "settings", render_settings()),
+        contexts: fill(
+            fill(contexts.read_text(), "settings", render_settings()), "formats", render_formats()
+        ),
     }
 
 

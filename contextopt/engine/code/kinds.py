@@ -33,7 +33,7 @@ STEP_AFTER_MENTION = 0.5
 DAMPING = {GENERATED: 0.1, TEMPLATE: 0.1}
 """The share that the words of such a file count. A bundle would otherwise set the scale for all others."""
 DAMPING_FOR_ISSUES = {CHANGELOG: 0.3}
-"""The same if the task is the text of an issue, whose words are those of users, as in release notes."""
+"""The same if the task is the text of an issue. Users write in the same words as release notes."""
 
 # In the first folders, code is not what a task changes. In the second it may be, since `doc`, `demo` and
 # `website` are also names of packages.

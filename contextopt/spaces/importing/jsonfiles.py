@@ -141,7 +141,7 @@ class JsonValues:
         self._is_over = False
 
     def read(self) -> Iterator[FoundValue]:
-        """Yield the values. What cannot be read is rejected, with the rest of the file if need be."""
+        """Yield the values. A value that cannot be read is rejected, with the rest of the file if need be."""
         try:
             if self._next_sign() == "[":
                 self._move(self._at + 1)

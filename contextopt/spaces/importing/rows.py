@@ -57,7 +57,7 @@ class RawRow:
 
 
 class Notice(NamedTuple):
-    """What was left out or read in a way that its owner should know, so many times from this line on."""
+    """Something that was left out, or read in a way to know of, so many times from this line on."""
 
     line: int
     message: str

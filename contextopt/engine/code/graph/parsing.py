@@ -197,7 +197,7 @@ _DECLARED = re.compile(
     rb"|\A@charset \"([-\w.]+)\""
 )
 _DECLARED_BYTES = 1_024
-# Of those that Python knows, only these are encodings of text that take linear time.
+# Python knows others, which are no encodings of text or take more than linear time.
 _TEXT_ENCODINGS = re.compile(
     r"ascii|utf-(?:8|8-sig|16|16-le|16-be|32|32-le|32-be)|cp\d+|iso8859-\d+|iso2022_\w+|koi8-\w|mac-\w+"
     r"|gb\w+|big5\w*|euc_\w+|shift_jis\w*|hz|johab|tis-620|ptcp154|kz1048"

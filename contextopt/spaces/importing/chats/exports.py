@@ -22,7 +22,7 @@ from contextopt.spaces.importing.rows import Found, Rejection
 
 EMPTY = "conversations without messages were left out"
 IMAGES = "images, sounds and files without text were left out"
-# What ChatGPT's tools found in the person's own files.
+# These tools of ChatGPT quote the person's own files.
 _OF_FILES = {"myfiles_browser", "file_search"}
 _THOUGHTS = {"thoughts", "reasoning_recap"}
 _SETTINGS = {"user_editable_context", "model_editable_context"}

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
+from django.http.request import validate_host
+
 from contextopt.errors import InvalidInput
 from contextopt.spaces.importing.git import git_environment, git_line
 from contextopt.spaces.importing.rows import UnusableSource
@@ -106,7 +108,8 @@ def resolve(url: str, allowed_hosts: Collection[str]) -> Place:
     except (OSError, UnicodeError):
         raise UnusableSource(f"the host {host!r} is not known") from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-    if host.lower() not in {name.lower() for name in allowed_hosts} and not all(map(is_public, addresses)):
+    named = f"[{host}]" if ":" in host else host
+    if not validate_host(named, allowed_hosts) and not all(map(is_public, addresses)):
         raise UnusableSource(f"the host {host!r} is in a private network; IMPORT_ALLOWED_HOSTS can allow it")
     return Place(url, host, port, addresses[0])
 
