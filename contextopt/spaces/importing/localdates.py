@@ -1,7 +1,7 @@
 """Reads dates as people and spreadsheets write them, in the time zone and the order of a team."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import chain
@@ -19,6 +19,7 @@ EXCEL_DAYS = range(20_000, 80_000)
 EXCEL_NOTICE = "a number was read as a spreadsheet's date"
 UNDECIDED = "dates such as 03/04/2026 were read {order} first, since no date in the file shows the order"
 
+_WITH_OFFSET = len("2026-01-31T12:00:00Z")
 # The time zones of countries that write the month first.
 _MONTH_FIRST = re.compile(
     r"US/.+|(?:EST5EDT|CST6CDT|MST7MDT|PST8PDT|EST|MST|HST)|Asia/Manila|Pacific/(?:Honolulu|Guam|Saipan|Pago_Pago"
@@ -120,18 +121,27 @@ def resolve_dates(
     if month_first is None and _has_undecided(head) and not _shown_order(head):
         yield Notice(0, UNDECIDED.format(order="month" if dates.is_month_first else "day"))
     for row in chain(head, rows):
-        if isinstance(row, RawRow):
-            yield from _with_dates(row, dates, is_table)
+        if isinstance(row, RawRow) and (given := _unresolved(row.fields)):
+            yield from _with_dates(row, given, dates, is_table)
         else:
             yield row
 
 
-def _with_dates(row: RawRow, dates: LocalDates, is_table: bool) -> Iterator[Found]:
+def _unresolved(fields: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the dates that are texts, without those that have an offset already, as most in JSON do."""
+    return [
+        (name, value)
+        for name in DATE_FIELDS
+        if isinstance(value := fields.get(name), str)
+        and not (len(value) >= _WITH_OFFSET and value[10] == "T" and (value[-1] == "Z" or value[-6] in "+-"))
+    ]
+
+
+def _with_dates(
+    row: RawRow, given: Iterable[tuple[str, str]], dates: LocalDates, is_table: bool
+) -> Iterator[Found]:
     changed: dict[str, object] = {}
-    for name in DATE_FIELDS:
-        value = row.fields.get(name)
-        if not isinstance(value, str):
-            continue
+    for name, value in given:
         text = value.strip()
         if moment := dates.read(text):
             changed[name] = moment

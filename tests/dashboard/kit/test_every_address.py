@@ -18,6 +18,7 @@ from contextopt.gateway.policies import PolicyPatch, change_policy, last_change
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
 from contextopt.people.models import Membership, Role, Team, User
+from contextopt.spaces.importing.runs.runs import start_upload
 from dashboard import urls
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn
@@ -54,6 +55,7 @@ PAGES = {
     "space_proof": True,
     "version_proof": True,
     "record": True,
+    "import_run": True,
     "question_sets": False,
     "backtests": False,
     "backtest": True,
@@ -112,6 +114,9 @@ ACTIONS = {
     "start_examples": (Role.EDITOR, True),
     "space_edit": (Role.EDITOR, True),
     "space_import": (Role.EDITOR, True),
+    "import_part": (Role.EDITOR, True),
+    "import_start": (Role.EDITOR, True),
+    "import_cancel": (Role.EDITOR, True),
     "space_assemble": (Role.REVIEWER, True),
     "space_settings": (Role.EDITOR, True),
     "space_settings_try": (Role.EDITOR, True),
@@ -234,6 +239,7 @@ def address(team: Team) -> Callable[[str], str]:
     with override_settings():
         answer = factories.make_answer(conversation, settings)
     item = make_review(space)
+    imported = start_upload(space=space, name="rows.csv", size=9, actor="test")
     backtest = start_backtest(space=space, data=BacktestIn(config=1), actor="test")
     member = team.memberships.first() or Membership.objects.create(
         team=team, user=factories.make_user("mia"), role=Role.VIEWER
@@ -260,6 +266,7 @@ def address(team: Team) -> Callable[[str], str]:
             "item_id": item.pk,
             "set_id": question_set.pk,
             "backtest_id": backtest.pk,
+            "run_id": imported.pk,
             "question_id": question.pk,
             "membership_id": member.pk,
             "invitation_id": invitation.pk,
@@ -440,9 +447,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "question_new": {"query": "Who?", "expected": "x"},
     "assembly_question": {"one_click": "1"},
 }
-# The tests of their pages send these larger forms. The demo needs a queue, which few tests have.
+# The tests of their pages send these larger forms, and the parts that a script sends. The demo needs a queue,
+# which few tests have.
 SENT_ELSEWHERE = {
-    "space_import", "space_settings", "space_settings_try", "space_evaluate", "set_import", "phase_activate",
+    "space_import", "import_part", "space_settings", "space_settings_try", "space_evaluate", "set_import", "phase_activate",
     "demo_load",
 }  # fmt: skip
 
