@@ -450,8 +450,8 @@ FORMS: dict[str, dict[str, Any]] = {
 # The tests of their pages send these larger forms, and the parts that a script sends. The demo needs a queue,
 # which few tests have.
 SENT_ELSEWHERE = {
-    "space_import", "import_part", "space_settings", "space_settings_try", "space_evaluate", "set_import", "phase_activate",
-    "demo_load",
+    "space_import", "import_part", "space_settings", "space_settings_try", "space_evaluate", "set_import",
+    "phase_activate", "demo_load",
 }  # fmt: skip
 
 
