@@ -7,8 +7,10 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import IO
+from zoneinfo import ZoneInfo
 
 from contextopt.spaces.importing.rows import Notice, UnusableSource
 
@@ -34,11 +36,12 @@ _DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A file in an archive. `fault` says why it is skipped."""
+    """A file in an archive, and the time of its last change. `fault` says why it is skipped."""
 
     name: str
     content: IO[bytes] | None
     fault: str = ""
+    changed_at: float = 0.0
 
 
 def is_archive(path: Path) -> bool:
@@ -51,10 +54,11 @@ def is_archive(path: Path) -> bool:
         return False
 
 
-def unpack(archive: Path, folder: Path) -> Iterator[Notice]:
+def unpack(archive: Path, folder: Path, zone: ZoneInfo) -> Iterator[Notice]:
     """Write the files of an archive into a new folder; yield a notice for each entry that is skipped.
 
-    Entries that are links, or that lead out of the folder, are skipped.
+    Entries that are links, or that lead out of the folder, are skipped. The times in a zip have no offset and
+    are taken as those of the zone.
 
     Raises:
         UnusableSource: it is damaged, encrypted or larger than the limits.
@@ -62,7 +66,7 @@ def unpack(archive: Path, folder: Path) -> Iterator[Notice]:
     if archive.stat().st_size > PACKED_BYTES_MAX:
         raise UnusableSource(f"the archive is larger than {PACKED_BYTES_MAX // 2**20} MB")
     files, left = 0, UNPACKED_BYTES_MAX
-    entries = _zip_entries(archive) if zipfile.is_zipfile(archive) else _tar_entries(archive)
+    entries = _zip_entries(archive, zone) if zipfile.is_zipfile(archive) else _tar_entries(archive)
     try:
         for entry in entries:
             fault = entry.fault or _path_fault(entry.name)
@@ -72,6 +76,8 @@ def unpack(archive: Path, folder: Path) -> Iterator[Notice]:
                     raise UnusableSource(f"the archive has more than {FILES_MAX:,} files")
                 target = folder.joinpath(*PurePosixPath(entry.name).parts)
                 fault, left = _write(entry.content, target, left)
+                if not fault and entry.changed_at > 0:
+                    os.utime(target, (entry.changed_at, entry.changed_at))
             if fault:
                 yield Notice(0, f"{entry.name[:NAME_SHOWN]!r} was skipped: {fault}")
     except _DAMAGE as error:
@@ -112,7 +118,7 @@ def _write(content: IO[bytes], target: Path, left: int) -> tuple[str, int]:
     return "", left
 
 
-def _zip_entries(archive: Path) -> Iterator[_Entry]:
+def _zip_entries(archive: Path, zone: ZoneInfo) -> Iterator[_Entry]:
     with zipfile.ZipFile(archive) as found:
         for info in found.infolist():
             name = info.filename.replace("\\", "/")
@@ -129,7 +135,15 @@ def _zip_entries(archive: Path) -> Iterator[_Entry]:
                 yield _Entry(name, None, "it is no regular file")
             else:
                 with found.open(info) as content:
-                    yield _Entry(name, content)
+                    yield _Entry(name, content, changed_at=_changed_at(info, zone))
+
+
+def _changed_at(info: zipfile.ZipInfo, zone: ZoneInfo) -> float:
+    """Return the time of an entry, 0 if it is none."""
+    try:
+        return datetime(*info.date_time, tzinfo=zone).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _tar_entries(archive: Path) -> Iterator[_Entry]:
@@ -142,7 +156,7 @@ def _tar_entries(archive: Path) -> Iterator[_Entry]:
             elif not info.isreg():
                 yield _Entry(info.name, None, "it is no regular file")
             else:
-                yield _Entry(info.name, found.extractfile(info))
+                yield _Entry(info.name, found.extractfile(info), changed_at=float(info.mtime))
         # The reader takes a damaged entry for the end, after which there are only zeros.
         assert found.fileobj is not None
         if found.fileobj.read(CHUNK_BYTES).strip(b"\0"):

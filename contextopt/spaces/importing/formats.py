@@ -218,8 +218,9 @@ def read_path(
         with TemporaryDirectory(prefix="contextopt-import-") as place:
             folder = Path(place, archive_stem(path.name))
             folder.mkdir()
-            yield from unpack(path, folder)
-            yield from read_any_folder(_only_folder(folder), options, format)
+            yield from unpack(path, folder, options.zone)
+            inside = replace(options, is_unpacked=True)
+            yield from read_any_folder(_only_folder(folder), inside, format)
     elif format == "markdown" or (not format and is_note(name)):
         yield from read_note(name, options)
     else:

@@ -64,7 +64,7 @@ def read_folder(name: str, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[F
     folder = Path(name)
     if "\0" in name or not folder.is_dir():
         raise UnusableSource(f"DIR: {quoted(name)} is not a folder")
-    committed = read_commit_dates(folder)
+    committed = {} if options.is_unpacked else read_commit_dates(folder)
     if committed and is_shallow(folder):
         yield Notice(0, SHALLOW)
     source = shorten(f"markdown:{folder.resolve().name}", limits.SOURCE_MAX)

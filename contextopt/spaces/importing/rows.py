@@ -83,13 +83,15 @@ _UTC = ZoneInfo("UTC")
 class ReadOptions:
     """How files are read: the zone of times without an offset, and what the person who imports says.
 
-    `columns` maps the names of columns to fields of a record, to `metadata`, or to `LEFT_OUT`.
+    `columns` maps the names of columns to fields of a record, to `metadata`, or to `LEFT_OUT`. A folder that
+    `is_unpacked` comes from a stranger's archive, so no program such as git may look into it.
     """
 
     zone: ZoneInfo = _UTC
     month_first: bool | None = None
     encoding: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    is_unpacked: bool = False
 
 
 DEFAULT_OPTIONS = ReadOptions()

@@ -4,7 +4,9 @@ import io
 import stat
 import tarfile
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -12,6 +14,7 @@ from contextopt.spaces.importing import archives
 from contextopt.spaces.importing.archives import is_archive, unpack
 from contextopt.spaces.importing.formats import OTHER_FILES, OTHER_JSON, read_path
 from contextopt.spaces.importing.rows import Notice, RawRow, Rejection, UnusableSource
+from tests.gitrepos import make_git, run_git
 from tests.imports import run_import
 
 TARS = {".tar": "w", ".tar.gz": "w:gz", ".tgz": "w:gz", ".tar.bz2": "w:bz2", ".tar.xz": "w:xz"}
@@ -36,7 +39,7 @@ def make_tar(path: Path, *entries: tuple[tarfile.TarInfo | str, str]) -> Path:
 
 def unpacked(archive: Path, folder: Path) -> tuple[dict[str, str], list[str]]:
     folder.mkdir()
-    skipped = [notice.message for notice in unpack(archive, folder)]
+    skipped = [notice.message for notice in unpack(archive, folder, ZoneInfo("UTC"))]
     files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
     assert not any(path.is_symlink() for path in folder.rglob("*"))
     return files, skipped
@@ -178,3 +181,27 @@ def test_an_archive_of_notes_gives_the_same_records_each_time(
     )
     assert run_import(capsys, "s", archive)["created"] == 2
     assert run_import(capsys, "s", archive)["unchanged"] == 2
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_note_of_an_archive_has_the_date_of_its_entry(tmp_path: Path, kind: str) -> None:
+    if kind == "zip":
+        path = make_zip(tmp_path / "a.zip", (zipfile.ZipInfo("a.md", (2026, 2, 3, 10, 30, 0)), "A"))
+    else:
+        info = tarfile.TarInfo("a.md")
+        info.mtime = datetime(2026, 2, 3, 10, 30, tzinfo=UTC).timestamp()
+        path = make_tar(tmp_path / "a.tar", (info, "A"))
+    (row,) = read_path(str(path))
+    assert isinstance(row, RawRow)
+    assert row.fields["date"] == "2026-02-03T10:30:00+00:00"
+
+
+def test_git_does_not_look_into_an_archive(tmp_path: Path) -> None:
+    work = make_git(tmp_path / "work", {"a.md": "A"})
+    # Any git command that reads this repository would leave a trace.
+    run_git(work, "config", "core.fsmonitor", f"touch {tmp_path}/trace; false")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(work, "work")
+    rows = [row for row in read_path(str(tmp_path / "a.tar")) if isinstance(row, RawRow)]
+    assert [row.fields["external_id"] for row in rows] == ["a.md"]
+    assert not str(rows[0].fields["date"]).startswith("2026-03-01T10:00:00")
