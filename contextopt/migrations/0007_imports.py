@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('contextopt', '0004_connect_codes'),
+        ('contextopt', '0006_tokens_of_models'),
     ]
 
     operations = [
