@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import time_machine
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
 from contextopt.assemblies.models import Assembly
@@ -21,8 +24,14 @@ HTMX = {"HX-Request": "true"}
 
 
 def log_in(user: User) -> Client:
+    """Return a client with a session of the user. Django's `force_login` needs many more statements."""
+    session = SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[-1]
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.save()
     client = Client()
-    client.force_login(user)
+    client.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
     return client
 
 
