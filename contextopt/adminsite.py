@@ -34,6 +34,7 @@ GROUPS = (
         (
             ("contextopt.contextconfig", "tune"),
             ("contextopt.phaseprofile", "filter_alt"),
+            ("contextopt.phaselink", "link"),
             ("contextopt.handoffsettings", "sync_alt"),
             ("contextopt.retrysettings", "difference"),
             ("contextopt.standingdocument", "rule"),

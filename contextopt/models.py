@@ -4,6 +4,7 @@
 import contextopt.agents.completions
 import contextopt.agents.handoffs.models
 import contextopt.agents.models
+import contextopt.agents.phaselinks
 import contextopt.agents.retrysettings
 import contextopt.agents.standingdocuments
 import contextopt.assemblies.corrections

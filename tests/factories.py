@@ -9,6 +9,7 @@ from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn
 from contextopt.agents.handoffs.models import Finding
 from contextopt.agents.inputs import AttemptIn, ProfileIn, TaskIn
 from contextopt.agents.models import PhaseProfile, Task
+from contextopt.agents.phaselinks import LinkIn, PhaseLink, publish_link
 from contextopt.agents.phases import FilterResult, filter_agent_context, publish_profile
 from contextopt.agents.retries import AttemptResult, record_attempt
 from contextopt.agents.tasks import create_task
@@ -97,6 +98,11 @@ def make_repository(team: Team, name: str = "shop", files: Mapping[str, str] = S
 def make_task(team: Team, **overrides: Any) -> Task:
     data = {"description": "Fix the rounding of prices in the cart."}
     return create_task(team=team, data=TaskIn(**{**data, **overrides}), actor="test")
+
+
+def make_link(team: Team, phase: str, **settings: Any) -> PhaseLink:
+    """Publish the next version of a phase's link."""
+    return publish_link(team=team, phase=phase, data=LinkIn(**settings), created_by="test")
 
 
 def make_finding(task: Task, **overrides: Any) -> Finding:

@@ -14,6 +14,14 @@ from contextopt.agents.handoffs.compression import default_budgets
 from contextopt.agents.handoffs.models import HandoffSettings
 from contextopt.agents.inputs import PhaseNamed, ProfileIn
 from contextopt.agents.models import PHASE_SETTINGS, Blob, HandoffPhase, PhaseProfile, ReceiverFile, Task
+from contextopt.agents.phaselinks import (
+    LINK_SETTINGS,
+    LinkIn,
+    PhaseLink,
+    check_link,
+    load_active_link,
+    publish_link,
+)
 from contextopt.agents.phases import check_phase, load_active_profile, publish_profile
 from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standingdocuments import StandingDocument
@@ -82,6 +90,66 @@ class PhaseProfileAdmin(AddOnlyAdmin):
         data = ProfileIn(**{name: form.cleaned_data[name] for name in (*PHASE_SETTINGS, "note")})
         published = publish_profile(team=obj.team, phase=obj.phase, data=data, created_by=actor(request))
         become(obj, published)
+
+
+class LinkForm(ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = PhaseLink
+        fields = ("team", "phase", *LINK_SETTINGS, "note")
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        check_input(self, PhaseNamed, {"phase": data.get("phase", "x")})
+        if data.get("team") and data.get("phase") and data.get("profile"):
+            try:
+                check_link(data["team"].pk, data["phase"], profile=data["profile"])
+            except ContextoptError as error:
+                self.add_error("profile", str(error))
+        return data
+
+
+@admin.register(PhaseLink)
+class PhaseLinkAdmin(AddOnlyAdmin):
+    """Adding publishes the next version of a phase's link and activates it."""
+
+    form = LinkForm
+    list_display = (
+        "phase",
+        "version",
+        "is_active",
+        "team",
+        "profile",
+        "receives",
+        "created_by",
+        "created_at",
+    )
+    list_filter = ("is_active", "phase", "team")
+    list_select_related = ("team",)
+    search_fields = ("phase", "note", "team__name")
+    autocomplete_fields = ("team",)
+    ordering = ("-id",)
+
+    def get_fields(self, request: HttpRequest, obj: PhaseLink | None = None) -> tuple[str, ...]:
+        fields = tuple(LinkForm.Meta.fields)
+        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Start with the active link of the team and phase given in the URL."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        team_id = read_digits(str(initial.get("team", "")))
+        phase = str(initial.get("phase", "")).replace("\x00", "")
+        if team_id is None:
+            initial.pop("team", None)
+            return initial
+        link = load_active_link(team_id, phase).value
+        return {**{name: getattr(link, name) for name in LINK_SETTINGS}, **initial, "phase": phase}
+
+    def save_model(
+        self, request: HttpRequest, obj: PhaseLink, form: "ModelForm[PhaseLink]", change: bool
+    ) -> None:
+        given = {name: form.cleaned_data[name] or None for name in LINK_SETTINGS}
+        data = LinkIn(**given, note=form.cleaned_data["note"])
+        become(obj, publish_link(team=obj.team, phase=obj.phase, data=data, created_by=actor(request)))
 
 
 @admin.register(HandoffSettings)

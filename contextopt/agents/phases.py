@@ -11,6 +11,7 @@ from django.db import transaction
 
 from contextopt.agents.inputs import ProfileIn
 from contextopt.agents.models import PHASE_SETTINGS, PhaseProfile
+from contextopt.agents.phaselinks import load_active_link
 from contextopt.agents.tasks import check_task
 from contextopt.assemblies.models import Kind
 from contextopt.assemblies.savings import Saving, log_saving
@@ -204,13 +205,15 @@ def filter_agent_context(
 ) -> FilterResult:
     """Decide which parts of an agent's context the phase is sent, and log it.
 
-    An unknown phase gets the context unchanged, with a warning.
+    The phase may have any name that is linked to a profile. An unknown one gets the context unchanged, with a
+    warning.
 
     Raises:
         InvalidInput: the team has no such task.
     """
     check_task(team_id, task_id)
     started = perf_counter()
+    phase = load_active_link(team_id, phase).value.profile
     active = load_active_profile(team_id, phase)
     profiles = {} if active is None else {phase: active.value}
     outcome = filter_phase(context, phase, profiles, counter)

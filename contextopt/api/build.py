@@ -29,6 +29,7 @@ from contextopt.api import (
     gateway,
     handoffs,
     keys,
+    phaselinks,
     phases,
     records,
     replays,
@@ -203,8 +204,8 @@ def build_api() -> ContextApi:
     api.add_decorator(guard)
     problems.install(api)
     for module in (
-        assemblies, replays, spaces, records, configs, phases, tasks, timelines, handoffs, repositories,
-        conversations, gateway, keys,
+        assemblies, replays, spaces, records, configs, phases, phaselinks, tasks, timelines, handoffs,
+        repositories, conversations, gateway, keys,
     ):  # fmt: skip
         api.add_router("/v1", module.router)
     return api

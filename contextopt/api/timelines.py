@@ -8,7 +8,7 @@ from ninja import Path, Query, Router
 
 from contextopt.agents.handoffs.inputs import PhaseName
 from contextopt.agents.tasks import find_task
-from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
+from contextopt.agents.timeline.account import Account, add_up, read_named_accounts, read_phase_accounts
 from contextopt.agents.timeline.events import Event, EventKind
 from contextopt.agents.timeline.eventsources import read_events
 from contextopt.api.protocol.authentication import READ, ApiRequest
@@ -58,12 +58,23 @@ class PhaseAccountsOut(TypedDict):
     implementation: AccountOut
 
 
+class AgentPhaseAccountOut(AccountOut):
+    """What an agent was sent in one of its phases. `phase` is null for retries and hints outside a step."""
+
+    phase: str | None
+
+
 class TimelineOut(TypedDict):
-    """A task's events, oldest first, and its account. The accounts of the phases add up to it."""
+    """A task's events, oldest first, and its account.
+
+    The accounts of the phases add up to it. So do those of the agent's phases and of the hand-offs.
+    """
 
     task_id: int
     account: AccountOut
     phases: PhaseAccountsOut
+    agent_phases: list[AgentPhaseAccountOut]
+    handoffs: PhaseAccountsOut
     items: list[EventOut]
     next_cursor: str | None
 
@@ -93,12 +104,18 @@ def read_timeline(request: ApiRequest, task_id: Path[Id], query: Query[EventQuer
     task = find_task(request.auth.team_id, task_id)
     kinds = frozenset([query.kind] if query.kind else EventKind.values)
     page = read_events(task, kinds=kinds, cursor=query.cursor, limit=query.limit)
-    phases = read_phase_accounts(task)
+    phases, named = read_phase_accounts(task), read_named_accounts(task)
+    agent = [
+        *named.agent_phases.items(),
+        *([(None, named.without_phase)] * bool(named.without_phase.assemblies)),
+    ]
     return reply(
         {
             "task_id": task.pk,
             "account": show(AccountOut, add_up(phases.values())),
             "phases": {phase.value: show(AccountOut, account) for phase, account in phases.items()},
+            "agent_phases": [show(AgentPhaseAccountOut, account, phase=name) for name, account in agent],
+            "handoffs": {phase.value: show(AccountOut, each) for phase, each in named.handoffs.items()},
             "items": [event_json(event) for event in page.events],
             "next_cursor": page.next_cursor,
         }

@@ -11,6 +11,7 @@ from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.tasks import ActionName
 from contextopt.engine.values import WarningJson
 from memory.steps.inputs import AgentStepIn
+from memory.steps.received import HandoffJson
 from memory.steps.step import StepRecordOut, build_step
 
 router = Router(tags=["Tasks"])
@@ -68,7 +69,9 @@ class AgentStepOut(TypedDict):
     task_id: int
     task: str
     phase: str
+    profile: str
     profile_version: int | None
+    handoff: HandoffJson | None
     repository: str
     space: str | None
     budget_tokens: int

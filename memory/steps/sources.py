@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from contextopt.agents.standingdocuments import StandingDocument
+from contextopt.engine.agents import steps
 from contextopt.engine.agents.composition import raise_budget, share_out
 from contextopt.engine.agents.contexts import AgentContext, ContextFile, Item
-from contextopt.engine.agents.steps import Candidates, LeftOut, Step
+from contextopt.engine.agents.steps import HANDOFF, NOT_IN_PHASE, NOT_IN_RETRY, Candidates, LeftOut, Step
 from contextopt.engine.values import BUDGET_TOO_SMALL, NOT_INDEXED, ContextWarning
 from memory.steps.candidates import (
     Found,
@@ -20,6 +21,7 @@ from memory.steps.candidates import (
     find_records,
     find_tree,
 )
+from memory.steps.received import Received, Seen, load_seen, receive
 from memory.steps.subject import Asked
 from memory.strategies import hints
 
@@ -32,6 +34,7 @@ class Gathered:
 
     candidates: Candidates
     records: FoundRecords | None
+    received: Received
     hint: hints.Found | None
     warnings: tuple[ContextWarning, ...]
 
@@ -74,16 +77,21 @@ def gather(asked: Asked) -> Gathered:
         Conflict: the repository changes faster than it can be read.
         EngineError: the space's settings leave no room.
     """
-    hint = _find_hint(asked)
-    documents = StandingDocument.objects.of(asked.team.pk, asked.repository_name)
+    hint, received = _find_hint(asked), receive(asked.task, asked.link.value.receives, asked.actor)
+    seen = load_seen(asked.task, asked.data.receiver) if asked.sends_changes else Seen()
+    version = received.version
+    is_handed = version is not None and (version["phase"], version["version"]) in seen.handoffs
     fixed = Step(
-        standing=tuple(document.to_value() for document in documents if asked.repository_name),
+        standing=tuple(_standing(asked, seen)),
+        handoff=None if is_handed else received.value,
         retry=asked.retry,
         hint=hint.text if hint else "",
     )
     room = max(asked.budget - asked.counter.count(fixed), 0)
     fields = _Fields.of(replace(asked.given, task=asked.task_text))
-    kept = set(asked.profile.value.fields)
+    if fixed.handoff:
+        fields.left_out[HANDOFF] = received.left_out
+    kept = set(asked.fields)
     _add_small(asked, fields, kept, room)
     records = _add_records(asked, fields, kept, room)
     files = _add_files(asked, fields, kept, room)
@@ -93,16 +101,32 @@ def gather(asked: Asked) -> Gathered:
             names=fields.names,
             left_out=fields.left_out,
             partial=files.partial,
+            unsent=NOT_IN_RETRY if asked.sends_changes else NOT_IN_PHASE,
         ),
         records,
+        received,
         hint,
-        (*(_warnings_of(asked, records) if records else ()), *_warn(asked, kept)),
+        (
+            *(_warnings_of(asked, records) if records else ()),
+            *(() if is_handed else received.warnings),
+            *_warn(asked, kept),
+        ),
     )
+
+
+def _standing(asked: Asked, seen: Seen) -> Iterator[steps.StandingDocument]:
+    """Yield the repository's documents, except those that the receiver has already in this version."""
+    if not asked.repository_name:
+        return
+    for document in StandingDocument.objects.of(asked.team.pk, asked.repository_name):
+        sent_at = seen.documents.get(document.title)
+        if sent_at is None or document.updated_at > sent_at:
+            yield document.to_value()
 
 
 def _find_hint(asked: Asked) -> hints.Found | None:
     """Return a strategy before planning, and only then."""
-    if asked.data.phase != PLANNING:
+    if asked.profile.value.phase != PLANNING or asked.sends_changes:
         return None
     return hints.look_up_hint(asked.team, task=asked.task.description, repository=asked.repository_name)
 

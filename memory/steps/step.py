@@ -16,10 +16,11 @@ from contextopt.assemblies.models import Assembly, EntryJson, Kind, pack_entries
 from contextopt.assemblies.savings import Saving, log_saving
 from contextopt.assemblies.tokenfactors import model_warnings
 from contextopt.engine.agents.composition import Composed, compose
+from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.deltas import ReceiverFiles, SentFile, fully_sent, remember
 from contextopt.engine.agents.retries import percent_of
-from contextopt.engine.agents.steps import HINT, SectionLedger
-from contextopt.engine.text.tokens import Unmarked, get_counter
+from contextopt.engine.agents.steps import HINT, SectionLedger, WithHandoff
+from contextopt.engine.text.tokens import Measurable, Unmarked, get_counter
 from contextopt.engine.values import (
     TASK_STOPPED,
     TASK_WAITS,
@@ -34,6 +35,7 @@ from contextopt.people.models import Team
 from memory.memories.inputs import HintIn
 from memory.steps.candidates import record_name
 from memory.steps.inputs import AgentStepIn
+from memory.steps.received import HandoffJson
 from memory.steps.sources import Gathered, gather
 from memory.steps.subject import Asked, read_request
 from memory.strategies.hints import record_use
@@ -65,6 +67,7 @@ class StepResult:
     attempt: Attempt | None = None
     use: StrategyUse | None = None
     full_tokens: int | None = None
+    handoff: HandoffJson | None = None
 
     @property
     def saved_tokens(self) -> int | None:
@@ -79,7 +82,9 @@ class StepResult:
             "task_id": asked.task.pk,
             "task": asked.task_text,
             "phase": asked.data.phase,
+            "profile": asked.profile.value.phase,
             "profile_version": asked.profile.version,
+            "handoff": self.handoff,
             "repository": asked.repository_name,
             "space": asked.data.space,
             "budget_tokens": asked.budget,
@@ -167,7 +172,8 @@ def _decide(asked: Asked, gathered: Gathered, excess: Excess) -> "_Sent":
     """Compose within the budget, or within a lower one if the answer would be too long."""
     budget, scale = asked.budget, 1.0
     while True:
-        composed = compose(gathered.candidates, asked.profile.value, asked.counter, asked_tokens=budget)
+        profile = replace(asked.profile.value, fields=asked.fields)
+        composed = compose(gathered.candidates, profile, asked.counter, asked_tokens=budget)
         sent = _Sent(asked, gathered, composed)
         over = excess(sent.draft())
         if over <= 0 or not composed.tokens:
@@ -191,16 +197,21 @@ class _Sent:
 
     @property
     def full(self) -> Unmarked | None:
-        """The prompt without Contextopt: the caller's full context, if given, with plan and error in full,
-        or for a replan with task, plan and diagnosis.
+        """The prompt without Contextopt: the caller's full context, if given, with plan and error in full.
+
+        A planner would be sent task, plan and diagnosis. A hand-off is on both sides, as its own saving is
+        logged when it is made.
         """
-        if self.asked.data.context is None:
+        given = self.asked.data.context
+        if given is None:
             return None
-        given = self.asked.given
-        if self.asked.planned is None:
-            return Unmarked(given)
-        retry = self.asked.planned.retry
-        return Unmarked(retry.failed.in_full(retry.plan.action, given))
+        full: Measurable = given.to_value()
+        if self.asked.planned is not None:
+            retry = self.asked.planned.retry
+            is_replan = retry.plan.action == "replan"
+            full = retry.failed.in_full(retry.plan.action, AgentContext() if is_replan else given.to_value())
+        handoff = self.composed.step.handoff
+        return Unmarked(WithHandoff(full, handoff) if handoff else full)
 
     @property
     def entries(self) -> tuple[EntryJson, ...]:
@@ -219,7 +230,13 @@ class _Sent:
             certificate=Certificate.of(text, self.composed.tokens, self.asked.counter),
             warnings=self.warnings,
             entries=self.entries,
+            handoff=self.handoff,
         )
+
+    @property
+    def handoff(self) -> HandoffJson | None:
+        """The hand-off that is in the text, if any part of it is."""
+        return self.gathered.received.version if self.composed.step.handoff else None
 
     def store(self, assembly_ms: float) -> StepResult:
         asked, saving = self.asked, self.saving(assembly_ms)
@@ -250,7 +267,7 @@ class _Sent:
             tokens_available=self.composed.budget_tokens,
             counter=asked.counter,
             assembly_ms=assembly_ms,
-            phase=asked.data.phase,
+            phase=profile.value.phase,
             model=asked.data.model,
             task_id=asked.task.pk,
             truncated=bool(self.composed.trimmed),
@@ -258,12 +275,15 @@ class _Sent:
             warnings=self.warnings,
             config={
                 **profile.value.to_json(),
+                "fields": list(asked.fields),
                 "budget_tokens": self.composed.budget_tokens,
                 "phase_budget_tokens": profile.value.budget_tokens,
                 "version": profile.version,
             },
             request={
-                "phase": asked.data.phase,
+                "phase": profile.value.phase,
+                "asked_phase": asked.data.phase,
+                "handoff": self.handoff,
                 "task": asked.task_text,
                 "repository": asked.repository_name,
                 "space": asked.data.space,

@@ -1,19 +1,21 @@
 """The subject of a step: its task, phase, repository and failure, checked and looked up."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from django.db.models import QuerySet
 
 from contextopt.agents.inputs import TaskIn
 from contextopt.agents.models import Attempt, Task
-from contextopt.agents.phases import ActiveProfile, load_active_profile, load_active_profiles
+from contextopt.agents.phaselinks import ActiveLink, load_active_link, load_active_links
+from contextopt.agents.phases import ActiveProfile, load_active_profile
 from contextopt.agents.receivers import load_receiver_files
 from contextopt.agents.retries import PlannedAttempt, latest_retry, plan_attempt
 from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.agents.tasks import create_task, find_task
-from contextopt.engine.agents.contexts import AgentContext
-from contextopt.engine.agents.deltas import ReceiverFiles
+from contextopt.engine.agents.contexts import FIELDS, AgentContext, ContextFile
+from contextopt.engine.agents.deltas import ReceiverFiles, is_binary
 from contextopt.engine.agents.retries import Diagnosis, FailedAttempt, RetryContext, retry_task
 from contextopt.engine.text.tokens import Counter
 from contextopt.errors import InvalidInput, NotFound
@@ -32,6 +34,7 @@ class Asked:
     data: AgentStepIn
     actor: str
     counter: Counter
+    link: ActiveLink
     profile: ActiveProfile
     task: Task
     repository_name: str
@@ -47,13 +50,39 @@ class Asked:
 
     @cached_property
     def given(self) -> AgentContext:
-        """The caller's own context, or else the files that are sent again in full after a failure."""
-        if self.data.context is not None:
-            return self.data.context.to_value()
-        if self.planned and self.planned.retry.plan.action == "refetch":
-            everything = self.planned.retry.plan.everything
-            return everything.context if everything else AgentContext()
-        return AgentContext()
+        """The caller's own context. If context was missing, also all files posted or sent before."""
+        given = AgentContext() if self.data.context is None else self.data.context.to_value()
+        if self.action != "refetch":
+            return given
+        return replace(given, files=(*given.files, *self._files_sent_again(given)))
+
+    def _files_sent_again(self, given: AgentContext) -> Iterator[ContextFile]:
+        posted = self.planned.data.files if self.planned else {}
+        sent = {path: file.content for path, file in self.known.items()}
+        shown = {file.path for file in given.files}
+        for path, content in sorted({**sent, **posted}.items()):
+            if isinstance(content, str) and not is_binary(content) and path not in shown:
+                yield ContextFile(path, content)
+
+    @property
+    def action(self) -> str:
+        """What follows from the failure that this request posts, or an empty text without one."""
+        return self.planned.retry.plan.action if self.planned else ""
+
+    @property
+    def sends_changes(self) -> bool:
+        """Whether a retry or a replan is sent, beside which its receiver only gets what it lacks."""
+        return self.action in ("retry", "replan")
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that are sent: what the phase keeps, everything if context was missing, else nothing.
+
+        A retry is only sent what changed, and a replan the plan and its diagnosis.
+        """
+        if self.sends_changes:
+            return ()
+        return FIELDS if self.action == "refetch" else self.profile.value.fields
 
     @cached_property
     def retry(self) -> RetryContext | None:
@@ -81,7 +110,8 @@ def read_request(team: Team, data: AgentStepIn, counter: Counter, actor: str) ->
         NotFound: the team has no such task, repository or space.
         Conflict: the task accepts no more attempts, or this is not the next one.
     """
-    profile = _find_profile(team, data.phase)
+    link = load_active_link(team.pk, data.phase)
+    profile = _find_profile(team, data.phase, link)
     if data.space is not None:
         Space.objects.find(team.pk, data.space)
     stored = find_task(team.pk, data.task_id) if data.task_id is not None else None
@@ -106,6 +136,7 @@ def read_request(team: Team, data: AgentStepIn, counter: Counter, actor: str) ->
         data=data,
         actor=actor,
         counter=counter,
+        link=link,
         profile=profile,
         task=planned.task if planned else task,
         repository_name=name,
@@ -116,10 +147,10 @@ def read_request(team: Team, data: AgentStepIn, counter: Counter, actor: str) ->
     )
 
 
-def _find_profile(team: Team, phase: str) -> ActiveProfile:
-    profile = load_active_profile(team.pk, phase)
+def _find_profile(team: Team, phase: str, link: ActiveLink) -> ActiveProfile:
+    profile = load_active_profile(team.pk, link.value.profile)
     if profile is None:
-        known = ", ".join(each.value.phase for each in load_active_profiles(team.pk))
+        known = ", ".join(each.value.phase for each in load_active_links(team.pk))
         raise InvalidInput.of("phase", f"there is no phase {phase!r:.80}; there are: {known}")
     return profile
 

@@ -113,7 +113,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
     with transaction.atomic():
         task = hold_task(team_id, task_id)
         phase = HandoffPhase(task.phase)
-        compression = _take(task, phase, actor)
+        compression = take_handoff(task, phase.before, actor) if phase.before else None
     budgets = load_budgets(team_id)
     profile = PhaseProfile(phase, budgets[phase].bundle_tokens, FIELDS)
     counter = RenderedCounter(get_tokenizer(DEFAULT_ENCODING))
@@ -139,15 +139,17 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
     )
 
 
-def _take(task: Task, phase: HandoffPhase, actor: str) -> PhaseCompression | None:
-    """Return the up-to-date hand-off of the phase before a locked task's, and note that it was read."""
-    before = phase.before
-    if before is None:
+def take_handoff(task: Task, phase: HandoffPhase, actor: str) -> PhaseCompression | None:
+    """Return the hand-off of a locked task's phase, and note that it was read; None if there is none yet.
+
+    That of an ended phase is brought up to date first.
+    """
+    latest = PhaseCompression.objects.filter(task=task, phase=phase).order_by("-version").first()
+    if latest is None:
         return None
-    latest = PhaseCompression.objects.filter(task=task, phase=before).latest("version")
-    findings = Finding.objects.filter(task=task, phase=before)
-    if latest.missed([*findings, *find_unseen(task, before)]):
-        latest = make_compression(task, before, is_forced=True, actor=actor)
+    findings = Finding.objects.filter(task=task, phase=phase)
+    if phase != task.phase and latest.missed([*findings, *find_unseen(task, phase)]):
+        latest = make_compression(task, phase, is_forced=True, actor=actor)
     compression = PhaseCompression.objects.select_for_update(of=("self",), no_key=True).get(pk=latest.pk)
     consume(compression)
     return compression

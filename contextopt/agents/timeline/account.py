@@ -12,8 +12,10 @@ from django.db.models import Case, Count, IntegerField, Q, QuerySet, Sum, Value,
 from contextopt.agents.handoffs.compression import handed_findings, lost_findings
 from contextopt.agents.handoffs.models import PhaseCompression
 from contextopt.agents.models import HandoffPhase, Task
+from contextopt.agents.phaselinks import load_active_links
 from contextopt.assemblies.models import COUNTS, Assembly, AssemblyPayload, Kind
 from contextopt.assemblies.verify import Difference, recompute
+from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.engine.agents.retries import percent_of
 
 SUMS = {
@@ -81,6 +83,37 @@ def _entries(task: Task) -> Iterator[tuple[HandoffPhase, datetime]]:
     for phase in reversed(HandoffPhase):
         if (moment := task.entered_at(phase)) is not None and phase.before:
             yield phase, moment
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAccounts:
+    """A task's account by what was sent: to each phase of an agent, without one, and as hand-offs.
+
+    They add up to the task's account. Retries and hints that are no part of a step belong to no phase.
+    """
+
+    agent_phases: Mapping[str, Account]
+    without_phase: Account
+    handoffs: Mapping[HandoffPhase, Account]
+
+
+def read_named_accounts(task: Task) -> NamedAccounts:
+    """Return the account of each phase of an agent and of each hand-off, in two queries.
+
+    What was logged under the name of a hand-off phase counts for the phase whose profile it uses.
+    """
+    links = {link.value.phase: link.value.profile for link in load_active_links(task.team_id)}
+    agent = dict.fromkeys(DEFAULT_PROFILES, NOTHING)
+    handoffs = dict.fromkeys(HandoffPhase, NOTHING)
+    rows = Assembly.objects.filter(task=task).values_list("kind", "phase").annotate(**SUMS).order_by()
+    for kind, phase, *sums in rows:
+        account = Account(*sums)
+        if kind == Kind.HANDOFF:
+            handoffs[HandoffPhase(phase)] += account
+        else:
+            name = links[phase] if phase in HandoffPhase.values else phase
+            agent[name] = agent.get(name, NOTHING) + account
+    return NamedAccounts(agent, agent.pop("", NOTHING), handoffs)
 
 
 def read_accounts(assemblies: QuerySet[Assembly]) -> Mapping[int, Account]:

@@ -1,26 +1,29 @@
 """Composes the text of a step from what its phase keeps, within one budget, with a ledger per section.
 
-The changes since a failed attempt, the strategy hint and the repository's standing documents go in first,
-whatever the phase keeps. The phase's fields share the rest. Tokens that one field does not use go to the
-others, the most important first.
+The changes since a failed attempt, the hand-off of the phase before, the strategy hint and the repository's
+standing documents go in first, whatever the phase keeps. The phase's fields share the rest. Tokens that one
+field does not use go to the others, the most important first.
 """
 
 from collections import Counter as Multiset
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from contextopt.engine.agents.contexts import AgentContext
 from contextopt.engine.agents.deltas import ChangedFile
 from contextopt.engine.agents.phases import PhaseProfile
 from contextopt.engine.agents.steps import (
+    ALWAYS_SENT,
     CUT,
+    HANDOFF,
     HINT,
     NAMED_DROPPED,
-    NOT_IN_PHASE,
     RETRY,
     SECTIONS,
     STANDING,
     Candidates,
+    HandoffPart,
     LedgerItem,
     LeftOut,
     SectionLedger,
@@ -61,6 +64,7 @@ def share_out(budget_tokens: int, wants: Mapping[str, int]) -> dict[str, int]:
 
 _WORDS = {
     STANDING: "standing documents",
+    HANDOFF: "parts of the hand-off",
     RETRY: "parts of the retry",
     HINT: "strategy hint",
     "package_manifest": "package manifest",
@@ -173,6 +177,8 @@ def _fixed_parts(whole: Step, budget: int, counter: Counter) -> Step:
         bare = replace(step, retry=replace(whole.retry, changed_files=()))
         if counter.fits(bare, budget):
             step = _with_most(bare, whole.retry.changed_files, _with_files, budget, counter)
+    if whole.handoff:
+        step = _with_most(step, whole.handoff.parts, partial(_with_handoff, whole), budget, counter)
     if whole.hint and counter.fits(replace(step, hint=whole.hint), budget):
         step = replace(step, hint=whole.hint)
     return _with_most(step, whole.standing, _with_standing, budget, counter)
@@ -192,6 +198,10 @@ def _with_most[Item](
 
 def _with_files(step: Step, files: tuple[ChangedFile, ...]) -> Step:
     return replace(step, retry=step.retry and replace(step.retry, changed_files=files))
+
+
+def _with_handoff(whole: Step, step: Step, parts: tuple[HandoffPart, ...]) -> Step:
+    return replace(step, handoff=whole.handoff and replace(whole.handoff, parts=parts) if parts else None)
 
 
 def _with_standing(step: Step, documents: tuple[StandingDocument, ...]) -> Step:
@@ -226,8 +236,7 @@ def _ledgers(
         left_out = candidates.left_out.get(section, LeftOut())
         if not wanted and not left_out.counts:
             continue
-        is_kept_by_phase = section in fields or section in (STANDING, HINT, RETRY)
-        reason = OVER_BUDGET if is_kept_by_phase else NOT_IN_PHASE
+        reason = OVER_BUDGET if section in fields | ALWAYS_SENT else candidates.unsent
         kept = items_in(step, section)
         ids = candidates.ids(section)
         counts = Multiset(left_out.counts)
@@ -283,7 +292,7 @@ def _too_small(
     missing = [
         _describe(section)
         for section in sections
-        if section.counts.get(OVER_BUDGET) and (not section.kept or section.name in (STANDING, HINT, RETRY))
+        if section.counts.get(OVER_BUDGET) and (not section.kept or section.name in ALWAYS_SENT)
     ]
     if not missing:
         return

@@ -55,6 +55,43 @@ DEFAULT_PROFILES: Mapping[str, PhaseProfile] = MappingProxyType(
 )
 
 
+ANALYSIS, DESIGN, IMPLEMENTATION = HANDOFF_PHASES = ("analysis", "design", "implementation")
+"""The phases whose findings are handed on, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseLink:
+    """How the name of a phase is read: whose profile it uses, and whose hand-off it receives.
+
+    `receives` is empty if it receives none.
+    """
+
+    phase: str
+    profile: str
+    receives: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"phase": self.phase, "profile": self.profile, "receives": self.receives or None}
+
+
+DEFAULT_LINKS: Mapping[str, PhaseLink] = MappingProxyType(
+    {
+        link.phase: link
+        for link in (
+            PhaseLink("confidence", "confidence"),
+            PhaseLink("planning", "planning", ANALYSIS),
+            PhaseLink("building", "building", DESIGN),
+            PhaseLink("diagnosis", "diagnosis", DESIGN),
+            PhaseLink("reviewing", "reviewing", DESIGN),
+            PhaseLink("completing", "completing"),
+            PhaseLink(ANALYSIS, "planning"),
+            PhaseLink(DESIGN, "planning", ANALYSIS),
+            PhaseLink(IMPLEMENTATION, "building", DESIGN),
+        )
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
     """The context of a phase. `budget_tokens` is None if the phase has no profile.

@@ -10,16 +10,23 @@ from contextopt.engine.agents.deltas import ChangedFile
 from contextopt.engine.agents.retries import RetryContext
 from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.quoting import marked_block
+from contextopt.engine.text.tokens import Measurable
 from contextopt.engine.validation import InvalidValue, check_text
 
 STANDING = "standing_documents"
 RETRY = "retry"
 HINT = "strategy_hint"
+HANDOFF = "handoff"
 _IN_ORDER = ("package_manifest", "tree", "tree_paths", "tools", "files", "memories", "docs")
-SECTIONS = (STANDING, *_IN_ORDER, HINT, RETRY)
+SECTIONS = (STANDING, *_IN_ORDER, HANDOFF, HINT, RETRY)
 """All sections in their order in the text. Those that change least come first, so prompts share a prefix."""
 
+ALWAYS_SENT = frozenset({STANDING, HANDOFF, HINT, RETRY})
+"""Sections that no phase's profile leaves out."""
+
 NOT_IN_PHASE = "not_in_phase"
+NOT_IN_RETRY = "not_in_retry"
+"""A retry is only sent what changed, and a replan the plan and its diagnosis."""
 CUT = "cut"
 """A kept item that lost its last lines."""
 NAMED_DROPPED = 100
@@ -43,6 +50,47 @@ class StandingDocument:
         return f"### {flatten(self.title)}\n{marked_block(self.content)}"
 
 
+class HandoffPart(NamedTuple):
+    """A critical finding in full, or the brief of the others, which has a heading."""
+
+    name: str
+    text: str
+    heading: str = ""
+
+    def render(self) -> str:
+        heading = f"### {self.heading}\n" if self.heading else ""
+        return heading + marked_block(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """What a phase hands on: its critical findings, and after them its brief."""
+
+    phase: str
+    parts: tuple[HandoffPart, ...]
+
+    def render(self) -> str:
+        return f"## Hand-off from {self.phase}\n" + "".join(part.render() for part in self.parts)
+
+    def field_chars(self) -> Iterator[int]:
+        yield sum(len(part.text) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class WithHandoff:
+    """A baseline with a hand-off, whose own saving is logged when it is made."""
+
+    rest: Measurable
+    handoff: Handoff
+
+    def render(self) -> str:
+        return "\n".join(filter(None, (self.rest.render(), self.handoff.render())))
+
+    def field_chars(self) -> Iterator[int]:
+        yield from self.rest.field_chars()
+        yield from self.handoff.field_chars()
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """The contents of all sections. Each list has the best first. `hint` is a fenced text."""
@@ -51,6 +99,7 @@ class Step:
     standing: tuple[StandingDocument, ...] = ()
     retry: RetryContext | None = None
     hint: str = ""
+    handoff: Handoff | None = None
 
     def render(self) -> str:
         return "\n".join(text for _, text in self.sections())
@@ -63,6 +112,8 @@ class Step:
         for name in _IN_ORDER:
             if getattr(self.context, name):
                 yield name, self.context.keeping([name]).render()
+        if self.handoff:
+            yield HANDOFF, self.handoff.render()
         if self.hint:
             yield HINT, f"{self.hint}\n"
         if self.retry:
@@ -82,6 +133,8 @@ class Step:
     def field_chars(self) -> Iterator[int]:
         yield sum(len(document.content) for document in self.standing)
         yield from self.context.field_chars()
+        if self.handoff:
+            yield from self.handoff.field_chars()
         yield len(self.hint)
         if self.retry:
             yield from self.retry.field_chars()
@@ -138,13 +191,15 @@ class Candidates:
     """Everything that may be sent: the step as if there were no limits, and the items dropped before.
 
     `names` has the ids of items without a name of their own, such as memories, by section. `partial` maps the
-    path of a file that is not shown whole to the way it is shown.
+    path of a file that is not shown whole to the way it is shown. `unsent` is the reason of fields that the
+    profile does not keep.
     """
 
     step: Step
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     left_out: Mapping[str, LeftOut] = field(default_factory=dict)
     partial: Mapping[str, str] = field(default_factory=dict)
+    unsent: str = NOT_IN_PHASE
 
     def ids(self, section: str) -> list[str]:
         """Return the id of each item of a section."""
@@ -159,6 +214,8 @@ def items_in(step: Step, section: str) -> Sequence[Any]:
         return step.standing
     if section == RETRY:
         return (step.retry, *step.retry.changed_files) if step.retry else ()
+    if section == HANDOFF:
+        return step.handoff.parts if step.handoff else ()
     value = step.hint if section == HINT else getattr(step.context, section)
     if isinstance(value, str):
         return (value,) if value else ()
@@ -170,7 +227,7 @@ def item_text(section: str, item: Any) -> str:
     """Return the text of one item as the section shows it."""
     if section == RETRY and isinstance(item, RetryContext):
         return replace(item, changed_files=()).render()
-    if isinstance(item, StandingDocument | ContextFile | ChangedFile):
+    if isinstance(item, StandingDocument | HandoffPart | ContextFile | ChangedFile):
         return item.render()
     return str(item) if section == HINT else render_item(item)
 
@@ -179,6 +236,8 @@ def _own_names(step: Step, section: str) -> list[str]:
     items = items_in(step, section)
     if section == STANDING:
         return [document.title for document in items]
+    if section == HANDOFF:
+        return [part.name for part in items]
     if section == RETRY and items:
         return [f"attempt {items[0].attempt_number}", *(file.path for file in items[1:])]
     if section == "files":

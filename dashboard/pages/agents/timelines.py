@@ -12,7 +12,13 @@ from django.http import HttpResponse
 from django.utils import timezone
 
 from contextopt.agents.models import HandoffPhase, Task, TaskState
-from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
+from contextopt.agents.timeline.account import (
+    Account,
+    NamedAccounts,
+    add_up,
+    read_named_accounts,
+    read_phase_accounts,
+)
 from contextopt.agents.timeline.events import Event, EventKind
 from contextopt.agents.timeline.eventsources import EventPage, read_events
 from contextopt.assemblies.models import Assembly
@@ -223,13 +229,14 @@ def task(request: TeamRequest, found: Task) -> HttpResponse:
     asked = request.GET.get("show", "")
     show = asked if asked in SHOWN else ""
     page = _read_page(found, SHOWN[show][1], request.GET.get("after", ""))
-    accounts = read_phase_accounts(found)
+    accounts, named = read_phase_accounts(found), read_named_accounts(found)
     total = add_up(accounts.values())
     sums = _measure(found)
     context = {
         "task": found,
         "account": total,
         "bars": draw_account(accounts, total),
+        "parts": list(_parts(named)),
         "account_text": account_text(found, accounts, total),
         "checks": list(_checks(found, sums)),
         "sections": build_sections(found, page.events, accounts, sums["widest"], timezone.now()),
@@ -240,6 +247,16 @@ def task(request: TeamRequest, found: Task) -> HttpResponse:
         "query": request.GET.urlencode(),
     }
     return render_page(request, "dashboard/task.html", context, partials=("timeline",))
+
+
+def _parts(named: NamedAccounts) -> Iterator[tuple[str, Account]]:
+    """Yield what each phase of the agent was sent, and what each phase handed on."""
+    yield from ((name.capitalize(), account) for name, account in named.agent_phases.items())
+    if named.without_phase.assemblies:
+        yield "Retries and hints outside a step", named.without_phase
+    yield from (
+        (f"Hand-off from {phase.label.lower()}", account) for phase, account in named.handoffs.items()
+    )
 
 
 def _read_page(found: Task, kinds: frozenset[str], cursor: str) -> EventPage:

@@ -4,6 +4,7 @@ import pytest
 
 from contextopt.agents.handoffs.models import HandoffSettings, PhaseCompression
 from contextopt.agents.models import Blob, PhaseProfile, ReceiverFile, Task
+from contextopt.agents.phaselinks import PhaseLink
 from tests import factories
 from tests.adminpages import page
 
@@ -46,6 +47,37 @@ class TestPhaseProfile:
         profile = factories.make_profile(team)
         assert root.post(page(PhaseProfile, "change", profile.pk), {"budget_tokens": 1}).status_code == 403
         assert root.post(page(PhaseProfile, "delete", profile.pk), {"post": "yes"}).status_code == 403
+
+
+class TestPhaseLink:
+    def add(self, root, team, **overrides):
+        data = {"team": team.pk, "phase": "building", "profile": "building", "receives": "", "note": ""}
+        return root.post(page(PhaseLink, "add"), {**data, **overrides})
+
+    def test_add_publishes(self, root, team):
+        assert self.add(root, team).status_code == 302
+        assert self.add(root, team, receives="analysis").status_code == 302
+        active = PhaseLink.objects.active().get()
+        assert (active.version, active.receives, active.created_by) == (2, "analysis", "user:root")
+
+    def test_form_begins_with_the_active_link(self, root, team):
+        for address in ({"team": "x" * 30}, {"phase": "\x00"}):
+            assert root.get(page(PhaseLink, "add"), address).status_code == 200
+        response = root.get(page(PhaseLink, "add"), {"team": team.pk, "phase": "design"})
+        initial = response.context["adminform"].form.initial
+        assert (initial["profile"], initial["receives"]) == ("planning", "analysis")
+
+    @pytest.mark.parametrize(
+        "overrides", [{"profile": "x"}, {"profile": ""}, {"receives": "x"}, {"phase": " "}]
+    )
+    def test_refused(self, root, team, overrides):
+        assert self.add(root, team, **overrides).status_code == 200
+        assert not PhaseLink.objects.exists()
+
+    def test_is_never_changed(self, root, team):
+        link = factories.make_link(team, "building", receives="analysis")
+        assert root.post(page(PhaseLink, "change", link.pk), {"receives": ""}).status_code == 403
+        assert root.post(page(PhaseLink, "delete", link.pk), {"post": "yes"}).status_code == 403
 
 
 def test_no_page_shows_a_files_content(root, team):

@@ -130,8 +130,8 @@ def test_the_event(team: Team) -> None:
     ]  # fmt: skip
 
 
-def test_a_filtering_takes_five_statements(team: Team, django_assert_num_queries) -> None:
-    with django_assert_num_queries(5):  # the profile, savepoint, row, payload, release
+def test_a_filtering_takes_six_statements(team: Team, django_assert_num_queries) -> None:
+    with django_assert_num_queries(6):  # the link, the profile, savepoint, row, payload, release
         make_filtering(team)
 
 

@@ -244,6 +244,13 @@ def tell_of_phases(story: Story) -> None:
     ask("get", "/phases/diagnosis/profiles")
     ask("get", "/phases/diagnosis/profiles/1")
     ask("post", "/phases/diagnosis/profiles/1/activate")
+    ask("post", "/phases/security/links", {
+        "profile": "reviewing", "receives": "design", "note": "Security reviews read the design.",
+    })  # fmt: skip
+    ask("get", "/phase-links")
+    ask("get", "/phases/security/links")
+    ask("get", "/phases/security/links/1")
+    ask("post", "/phases/security/links/1/activate")
 
 
 def tell_of_retries(story: Story) -> None:

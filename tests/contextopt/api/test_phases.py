@@ -13,8 +13,8 @@ CONTEXT = factories.make_agent_context().to_json()
 
 def test_filter(api, django_assert_num_queries):
     body = {"context": CONTEXT, "counter": "heuristic", "model": "opus"}
-    # the key, its last use, its first use this way, the profile, savepoint, row, payload, release
-    with django_assert_num_queries(8):
+    # the key, its last use, its first use this way, link, profile, savepoint, row, payload, release
+    with django_assert_num_queries(9):
         response = api.post(FILTER, body)
     answer = response.json()
     assert response.status_code == 201

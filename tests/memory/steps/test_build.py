@@ -7,10 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from contextopt.agents.models import Attempt, Task
+from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.agents.steps import HINT, NOT_IN_PHASE, RETRY, STANDING
+from contextopt.engine.agents.steps import HINT, NOT_IN_PHASE, NOT_IN_RETRY, RETRY, STANDING
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.values import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -18,7 +19,7 @@ from contextopt.people.models import Team
 from contextopt.repositories.models import Repository
 from contextopt.spaces.models import Record, Space
 from memory.memories.models import Memory
-from memory.steps.candidates import IN_RETRY, SENT_BEFORE
+from memory.steps.candidates import SENT_BEFORE
 from memory.steps.inputs import AgentStepIn
 from memory.steps.step import StepResult
 from memory.strategies.models import StrategyUse
@@ -164,7 +165,7 @@ def test_the_callers_own_context_comes_first_and_is_what_is_compared(build: Any,
 
 
 def test_a_replan_is_compared_with_what_a_planner_would_be_sent(build: Any, team: Team) -> None:
-    """That is the caller's own context, task, plan and diagnosis, but no error, and none of our marks."""
+    """That is task, plan and diagnosis, but no context and no error, and none of our marks."""
     context = {"files": [{"path": "cart.py", "content": "total = 1\n"}]}
     task = factories.make_task(team, description="Round the prices")
     failure = {
@@ -175,8 +176,7 @@ def test_a_replan_is_compared_with_what_a_planner_would_be_sent(build: Any, team
     result = build(task_id=task.pk, phase="planning", context=context, failure=failure)
     payload = payload_of(result)
     assert payload.baseline_text == (
-        "## Files\n### cart.py\ntotal = 1\n\n## Task\nRound the prices\n\n## Plan\nLook\nRound\n\n"
-        "## Diagnosis\nbad_plan — Too early.\n"
+        "## Task\nRound the prices\n\n## Plan\nLook\nRound\n\n## Diagnosis\nbad_plan — Too early.\n"
     )
     assert result.full_tokens == TOKENIZER.count(payload.baseline_text)
     assert verify_assembly(payload) == []
@@ -257,17 +257,56 @@ def test_a_failure_is_recorded_and_its_delta_is_in_the_text(build: Any, shop: Re
     attempt = Attempt.objects.get()
     assert (second.attempt, attempt.assembly) == (attempt, second.assembly)
     assert Assembly.objects.filter(kind="retry").count() == 0
+    assert [each.name for each in second.sections] == [RETRY]
     assert ids(second, RETRY) == ["attempt 1", "shop/cart.py"]
     assert "return round(sum(" in second.text
     assert "## Latest error\n> E  assert 7 == 8\n" in second.text
     assert second.to_json()["task"].endswith("[RETRY 1] Diagnosis: implementation_error — Off by one.")
-    assert {item.reason for item in section(second, "files").items if item.id == "shop/cart.py"} == {IN_RETRY}
     assert verify_assembly(payload_of(second)) == []
     third = build(task_id=task_id, phase="building", failure=fail(files=files))
     assert ids(third, RETRY) == ["attempt 2"]
-    assert {item.reason for item in section(third, "files").items if item.id == "shop/cart.py"} == {
-        SENT_BEFORE
-    }
+    again = build(task_id=task_id, phase="building")
+    reasons = {item.reason for item in section(again, "files").items if item.id == "shop/cart.py"}
+    assert reasons == {SENT_BEFORE}
+
+
+def test_a_retry_is_sent_only_what_changed(build: Any, shop: Repository, space: Space) -> None:
+    """A receiver without an earlier step also gets what every step has."""
+    context = {"tree": "mine\n", "memories": ["Mine."], "docs": ["My guide."], "files": {"a.py": "x = 1\n"}}
+    failure = fail(files={"a.py": "x = 2\n"}, before={"a.py": "x = 1\n"})
+    result = build(phase="planning", space=space.slug, context=context, failure=failure)
+    assert [each.name for each in result.sections if each.kept] == [STANDING, RETRY]
+    assert section(result, "memories").counts == {NOT_IN_RETRY: 1}
+    assert {"Mine.", "My guide.", "mine"}.isdisjoint(result.text.split("\n> "))
+    assert "### a.py\n[FULL FILE]\n> x = 2\n" in result.text
+    assert verify_assembly(payload_of(result)) == []
+    task = {"task_id": result.asked.task.pk, "phase": "planning"}
+    assert [each.name for each in build(**task, failure=fail()).sections] == [RETRY]
+    attached = StandingDocument.objects.get()
+    attached.content = "Round first.\n"
+    attached.save()
+    assert ids(build(**task, failure=fail()), STANDING) == ["Style"]
+
+
+def test_a_replan_is_the_plan_and_its_diagnosis(build: Any, shop: Repository, space: Space) -> None:
+    task = build(phase="planning", space=space.slug).asked.task
+    failure = fail(plan="Look\nRound", diagnosis={"root_cause": "bad_plan", "reason": "Too early"})
+    result = build(task_id=task.pk, phase="planning", space=space.slug, failure=failure)
+    assert result.text == (
+        f"## Task\n> {TASK}\n\n## Plan\n> Look\n> Round\n\n## Diagnosis\n> bad_plan — Too early.\n"
+    )
+
+
+def test_missing_context_brings_everything(build: Any, shop: Repository, space: Space) -> None:
+    first = build(phase="building", failure=fail(files={"shop/cart.py": "total = 1\n"}))
+    failure = fail(diagnosis={"root_cause": "missing_context"})
+    result = build(task_id=first.asked.task.pk, phase="building", space=space.slug, failure=failure)
+    kept = {each.name for each in result.sections if each.kept}
+    assert kept == {STANDING, "package_manifest", "tree", "files", "memories", "docs", RETRY}
+    # The newest version that the receiver was sent, not that of the index.
+    assert "### shop/cart.py\n> total = 1\n" in result.text
+    assert ids(result, "files")[0] == "shop/cart.py"
+    assert verify_assembly(payload_of(result)) == []
 
 
 def test_a_delta_recorded_before_is_brought_again(build: Any, shop: Repository, team: Team) -> None:

@@ -13,12 +13,14 @@ from contextopt.engine.agents.deltas import ChangedFile
 from contextopt.engine.agents.phases import DEFAULT_PROFILES, PhaseProfile
 from contextopt.engine.agents.retries import Diagnosis, RetryContext
 from contextopt.engine.agents.steps import (
+    ALWAYS_SENT,
     CUT,
-    HINT,
     NOT_IN_PHASE,
     RETRY,
     STANDING,
     Candidates,
+    Handoff,
+    HandoffPart,
     LeftOut,
     StandingDocument,
     Step,
@@ -193,8 +195,13 @@ def steps(draw: st.DrawFn) -> Step:
     )
     retry = RetryContext(contents[6], contents[7], contents[0], changes, Diagnosis("unknown"), 1)
     standing = tuple(StandingDocument(f"T{place}", text) for place, text in enumerate(draw(items)))
+    handed = tuple(HandoffPart(f"F-{place}", text) for place, text in enumerate(draw(items)))
     return Step(
-        context, standing, draw(st.sampled_from((None, retry))), draw(st.sampled_from(("", STEP.hint)))
+        context,
+        standing,
+        draw(st.sampled_from((None, retry))),
+        draw(st.sampled_from(("", STEP.hint))),
+        Handoff("design", handed) if handed else None,
     )
 
 
@@ -215,12 +222,12 @@ def test_the_budget_holds_and_nothing_is_lost_without_a_line_in_the_ledger(
         assert (ledger.kept, ledger.dropped) == (len(sent), len(wanted) - len(sent))
         dropped = [item.id for item in ledger.items if not item.kept]
         assert dropped == candidates.ids(ledger.name)[len(sent) :]
-        is_open = ledger.name in fields or ledger.name in (STANDING, HINT, RETRY)
+        is_open = ledger.name in fields or ledger.name in ALWAYS_SENT
         assert set(ledger.counts) <= {OVER_BUDGET if is_open else NOT_IN_PHASE}
         cut = [a != b for a, b in zip(sent, wanted, strict=False)]
         assert ledger.name == RETRY or not any(cut[:-1])
     named = {ledger.name for ledger in composed.sections}
-    assert all(name in named for name in (*FIELDS, STANDING, HINT, RETRY) if items_in(step, name))
+    assert all(name in named for name in (*FIELDS, *ALWAYS_SENT) if items_in(step, name))
 
 
 @pytest.mark.parametrize("title", ["", " \n"])
