@@ -17,10 +17,12 @@ from contextopt.engine.agents.steps import NAMED_DROPPED, LeftOut
 from contextopt.engine.budget import OVER_BUDGET
 from contextopt.engine.code.graph.parsing import decode
 from contextopt.engine.code.packing import FULL, PATH
+from contextopt.engine.ranking import MAX_PART
 from contextopt.engine.settings import MAX_PART_TOKENS
 from contextopt.engine.text.promptpassages import shortened
 from contextopt.engine.text.quoting import marked_block
 from contextopt.engine.text.tokens import DEFAULT_ENCODING, Counter
+from contextopt.engine.values import NOTHING_RELEVANT
 from contextopt.inputs import QUERY_MAX
 from contextopt.people.models import Team
 from contextopt.repositories.graphs import join_manifests, outline_tree, read_manifests
@@ -57,7 +59,7 @@ def leave_out(dropped: Iterable[tuple[str, str]]) -> LeftOut:
 
 MEMORIES_MAX = 40
 SIMILARITY_NEEDED = 0.3
-"""A memory that shares no word with the task needs this cosine similarity."""
+"""What shares no word with the task needs this cosine similarity."""
 
 
 def find_memories(team: Team, *, task: str, repository: str) -> Found:
@@ -104,15 +106,19 @@ class FoundRecords:
 
     found: Found
     decision: AssemblyResult
+    irrelevant: frozenset[int] = frozenset()
 
     def entries(self, sent: Collection[str]) -> list[EntryJson]:
         """Return the ledger of the records, of which those named in `sent` are in the step's text."""
         return [
             entry
             if not entry["kept"] or record_name(entry["id"]) in sent
-            else {**entry, "kept": False, "reason": OVER_BUDGET}
+            else {**entry, "kept": False, "reason": self._reason(entry["id"])}
             for entry in self.decision.entries
         ]
+
+    def _reason(self, record_id: int) -> str:
+        return LOW_RELEVANCE if record_id in self.irrelevant else OVER_BUDGET
 
 
 def record_name(record_id: int) -> str:
@@ -131,6 +137,8 @@ def find_records(
 ) -> FoundRecords:
     """Choose the records of the space for the task within a number of tokens.
 
+    What does not match the task is left out: a space answers with its best records, whatever they are about.
+
     Raises:
         NotFound: the team has no such space.
         EngineError: the space's settings leave no room.
@@ -144,17 +152,42 @@ def find_records(
         model=counted.model,
     )
     result = decide_space(team_id=team_id, request=request, actor=actor)
-    order = result.outcome.order
+    irrelevant = frozenset(_irrelevant(result))
     lines = result.text.splitlines(keepends=True)
-    split = len(lines) - len(order)
-    items = [WholeText("".join(lines[: split + 1])), *lines[split + 1 :]] if order else []
+    split = len(lines) - len(result.outcome.order)
+    shown = {
+        record_id: line
+        for record_id, line in zip(result.outcome.order, lines[split:], strict=True)
+        if record_id not in irrelevant
+    }
+    header, texts = "".join(lines[:split]), list(shown.values())
     dropped = [(record_name(entry["id"]), entry["reason"]) for entry in result.entries if not entry["kept"]]
+    dropped = [*((record_name(each), LOW_RELEVANCE) for each in sorted(irrelevant)), *dropped]
+    counts = Multiset(result.stats.dropped_by_reason) + Multiset({LOW_RELEVANCE: len(irrelevant)})
     found = Found(
-        items=tuple(items),
-        names=tuple(map(record_name, order)),
-        left_out=LeftOut(tuple(dropped), result.stats.dropped_by_reason),
+        items=(WholeText(header + texts[0]), *texts[1:]) if texts else (),
+        names=tuple(map(record_name, shown)),
+        left_out=LeftOut(tuple(dropped), dict(counts)),
     )
-    return FoundRecords(found, result)
+    return FoundRecords(found, result, irrelevant)
+
+
+def _irrelevant(result: AssemblyResult) -> Iterator[int]:
+    """Yield the chosen records that match neither by words nor by meaning, or all if nothing is relevant.
+
+    A pinned record always stays. So does the neighbour of a match in its thread.
+    """
+    is_any = all(warning.code != NOTHING_RELEVANT for warning in result.warnings)
+    for entry in result.entries:
+        if entry["kept"] and not entry["pinned"] and not (is_any and _matches(entry["parts"])):
+            yield entry["id"]
+
+
+def _matches(parts: Mapping[str, float]) -> bool:
+    least = SIMILARITY_NEEDED * MAX_PART
+    return parts.get("lexical", 0) > 0 or any(
+        parts.get(name, 0) >= least for name in ("semantic", "neighbour")
+    )
 
 
 IN_RETRY = "in_retry"

@@ -13,13 +13,21 @@ from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.steps import HINT, NOT_IN_PHASE, NOT_IN_RETRY, RETRY, STANDING
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.engine.values import BUDGET_TOO_SMALL, NOT_INDEXED, TASK_STOPPED, TASK_WAITS
+from contextopt.engine.values import (
+    BUDGET_TOO_SMALL,
+    NOT_INDEXED,
+    NOTHING_RELEVANT,
+    TASK_STOPPED,
+    TASK_WAITS,
+)
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.people.models import Team
 from contextopt.repositories.models import Repository
+from contextopt.search import registry
+from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.models import Record, Space
 from memory.memories.models import Memory
-from memory.steps.candidates import SENT_BEFORE
+from memory.steps.candidates import LOW_RELEVANCE, SENT_BEFORE
 from memory.steps.inputs import AgentStepIn
 from memory.steps.step import StepResult
 from memory.strategies.models import StrategyUse
@@ -80,6 +88,36 @@ def test_records_are_those_of_the_moment(build: Any, shop: Repository, space: Sp
     result = build(space=space.slug, as_of=record.date)
     assert ids(result, "docs") == [f"record {record.pk}"]
     assert payload_of(result).request["as_of"] == record.date.isoformat()
+
+
+def test_records_that_match_nothing_stay_out(build: Any, shop: Repository, team: Team) -> None:
+    other = factories.make_space(team, "recipes")
+    for number in range(60):
+        factories.make_record(other, title=f"Menu {number}", notes="Bake the trout with dill and butter.")
+    ensure_embedded(registry.get("record"), other.pk, limit=99)
+    result = build(phase="planning", space=other.slug)
+    docs = section(result, "docs")
+    assert (docs.kept, docs.counts) == (0, {LOW_RELEVANCE: 60})
+    assert "## Docs" not in result.text
+    assert NOTHING_RELEVANT in [warning.code for warning in result.warnings]
+    assert not any(entry["kept"] for entry in result.entries)
+    assert verify_assembly(payload_of(result)) == []
+    Record.objects.filter(space=other, title="Menu 7").update(pinned=True)
+    assert "> - [note] Menu 7" in build(phase="planning", space=other.slug).text
+
+
+def test_of_the_records_only_those_that_match_are_sent(build: Any, shop: Repository, space: Space) -> None:
+    for number in range(9):
+        factories.make_record(space, title=f"Menu {number}", notes="Bake the trout with dill and butter.")
+    ensure_embedded(registry.get("record"), space.pk, limit=99)
+    result = build(phase="planning", space=space.slug)
+    record = Record.objects.get(space=space, title__startswith="Prices")
+    assert ids(result, "docs") == [f"record {record.pk}"]
+    assert {entry["reason"] for entry in result.entries if not entry["kept"]} <= {
+        LOW_RELEVANCE, "duplicate_of", "over_budget",
+    }  # fmt: skip
+    assert "trout" not in result.text
+    assert verify_assembly(payload_of(result)) == []
 
 
 def test_the_log_proves_every_figure(build: Any, shop: Repository, space: Space, team: Team) -> None:
