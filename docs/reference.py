@@ -27,8 +27,8 @@ GROUPS = {
         "verify_savings",
     ),
     "Agents": (
-        "agent_context", "filter_phase", "retry_delta", "add_finding", "change_finding", "compress_phase",
-        "advance_phase", "task_status", "compress_findings", "index_repo", "relevant_files",
+        "agent_context", "filter_phase", "retry_delta", "add_finding", "change_finding", "resolve_finding",
+        "compress_phase", "advance_phase", "task_status", "compress_findings", "index_repo", "relevant_files",
     ),
     "Memory": ("complete_task", "strategy_hint", "detect_task_pattern"),
     "Connect": ("connect", "mcp"),

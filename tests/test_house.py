@@ -48,8 +48,9 @@ ROLES = {
 RESOURCES = {
     "agents", "assemble", "assemblies", "audit", "backtests", "chat", "completions", "configs", "connect",
     "demo", "feedback", "findings", "guide", "handoffs", "keys", "mcp", "members", "memories", "memory",
-    "people", "phases", "placement", "policies", "questions", "records", "replay", "repositories",
-    "retries", "reviews", "savedviews", "sets", "spaces", "steps", "strategies", "timelines", "traffic",
+    "people", "phaselinks", "phases", "placement", "policies", "questions", "records", "replay",
+    "repositories", "retries", "reviews", "savedviews", "sets", "spaces", "steps", "strategies",
+    "timelines", "traffic",
 }  # fmt: skip
 LAYERS = ("api", "admin", "management", "pages", "demo", "mcp", "steps", "engine")
 # The most modules that name a setting and a figure.

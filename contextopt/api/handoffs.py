@@ -1,5 +1,7 @@
 """Endpoints for findings and hand-offs between the phases of a task."""
 
+from datetime import datetime
+from functools import partial
 from typing import Any, Literal, TypedDict
 
 from django.http import HttpResponse
@@ -40,12 +42,13 @@ from contextopt.engine.briefs.findings import parse_findings
 from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.values import WarningJson
-from contextopt.inputs import Id, fields_of
-from contextopt.paging import by_lowest
+from contextopt.inputs import Id, fields_of, show
+from contextopt.paging import by_lowest, by_number
 
 router = Router(tags=["Tasks"])
 BY_ID = by_lowest("compression", "id")
 IN_ORDER = by_lowest("finding", "number")
+BY_NUMBER = by_number("resolution", "number")
 
 
 class CompressedOut(TypedDict):
@@ -187,24 +190,54 @@ def change_finding(
     return reply(finding_json(finding))
 
 
+class ResolutionOut(TypedDict):
+    """One answer to a finding's decision. The one with the highest number counts."""
+
+    number: int
+    answer: str
+    created_by: str
+    created_at: datetime
+
+
+resolution_json = partial(show, ResolutionOut)
+
+
+@router.get(
+    "/tasks/{task_id}/findings/{finding_id}/resolutions",
+    auth=READ,
+    response=page_of(ResolutionOut),
+    summary="List the answers to a decision",
+)
+def list_resolutions(
+    request: ApiRequest, task_id: Path[Id], finding_id: Path[Key], query: Query[PageQuery]
+) -> HttpResponse:
+    """Returns all answers to a finding's decision, newest first."""
+    task = find_task(request.auth.team_id, task_id)
+    finding = findings.find_finding(task, number_of(finding_id))
+    return reply(list_page(finding.resolutions.all(), BY_NUMBER, query, resolution_json))
+
+
 @router.post(
-    "/tasks/{task_id}/findings/{finding_id}/resolve",
+    "/tasks/{task_id}/findings/{finding_id}/resolutions",
     auth=WRITE,
-    response=FindingOut,
+    response={201: FindingOut},
     summary="Resolve a decision",
 )
-def resolve_decision(
+def create_resolution(
     request: ApiRequest, task_id: Path[Id], finding_id: Path[Key], data: ResolutionIn
 ) -> HttpResponse:
-    """Closes a finding's open decision, once. The decision, its author and its time are stored with it."""
-    finding = findings.resolve_decision(
+    """Answers a finding's decision, or corrects its answer.
+
+    The newest answer counts and is handed on; the others stay. The next bundle includes it.
+    """
+    finding = findings.resolve_finding(
         team_id=request.auth.team_id,
         task_id=task_id,
         number=number_of(finding_id),
         data=data,
         actor=actor(request),
     )
-    return reply(finding_json(finding))
+    return created(finding_json(finding), f"/api/v1/tasks/{task_id}/findings/{finding.key}")
 
 
 @router.get("/tasks/{task_id}/status", auth=READ, response=StatusOut, summary="Read a task's hand-offs")
@@ -253,7 +286,8 @@ def read_bundle(request: ApiRequest, task_id: Path[Id], data: BundleIn) -> HttpR
     the brief of the rest, and as much of the agent's context as the phase's budget allows.
 
     `references` lists every finding that is not included in full. After the first call the brief stays the
-    same, unless findings of earlier phases are added, tagged or linked. The next bundle includes them.
+    same, unless findings of earlier phases are added, tagged, linked or decided. The next bundle includes
+    them.
     """
     bundle = build_bundle(team_id=request.auth.team_id, task_id=task_id, data=data, actor=actor(request))
     return reply(bundle.to_json())

@@ -59,7 +59,7 @@ class PhaseAccountsOut(TypedDict):
 
 
 class AgentPhaseAccountOut(AccountOut):
-    """What an agent was sent in one of its phases. `phase` is null for retries and hints outside a step."""
+    """The account of one phase of the agent. `phase` is null for retries and hints outside a step."""
 
     phase: str | None
 

@@ -2,6 +2,8 @@
 
 from django.core.management.base import CommandParser
 
+from contextopt.agents.handoffs.inputs import check_key
+from contextopt.agents.handoffs.models import number_of
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus, task_status
 from contextopt.agents.models import Task
 from contextopt.engine.wording import plural
@@ -54,6 +56,18 @@ def find_named_task(team: Team, name: str, *, field: str = "TASK") -> int:
             " or add_finding --create"
         )
     return found.pk
+
+
+def read_finding(options: Options) -> int:
+    """Return the number of the finding that the options name.
+
+    Raises:
+        InvalidInput: it cannot be one.
+    """
+    try:
+        return number_of(check_key(options["finding"]))
+    except ValueError as error:
+        raise InvalidInput.of("FINDING", str(error)) from error
 
 
 def describe_task(status: TaskStatus) -> str:

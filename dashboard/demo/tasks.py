@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from contextopt.agents.completions import Completion
-from contextopt.agents.handoffs.findings import add_finding, advance_phase, resolve_decision
+from contextopt.agents.handoffs.findings import add_finding, advance_phase, resolve_finding
 from contextopt.agents.handoffs.inputs import AdvanceIn, FindingIn, ResolutionIn
 from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.inputs import AgentContextIn, AttemptIn, StandingDocumentIn, TaskIn
@@ -152,11 +152,11 @@ class Journey:
 
     def resolve(self, number: int, minutes: float) -> None:
         given = _TEXTS["resolution"]
-        resolve_decision(
+        resolve_finding(
             team_id=self.team.pk,
             task_id=self.task.pk,
             number=number,
-            data=ResolutionIn(resolution=given["text"]),
+            data=ResolutionIn(answer=given["text"]),
             actor=given["by"],
         )
         found = Finding.objects.filter(task=self.task, number=number)

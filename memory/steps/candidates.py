@@ -59,7 +59,7 @@ def leave_out(dropped: Iterable[tuple[str, str]]) -> LeftOut:
 
 MEMORIES_MAX = 40
 SIMILARITY_NEEDED = 0.3
-"""What shares no word with the task needs this cosine similarity."""
+"""A memory or record that shares no word with the task needs this cosine similarity."""
 
 
 def find_memories(team: Team, *, task: str, repository: str) -> Found:
@@ -137,7 +137,7 @@ def find_records(
 ) -> FoundRecords:
     """Choose the records of the space for the task within a number of tokens.
 
-    What does not match the task is left out: a space answers with its best records, whatever they are about.
+    Records that do not match the task are left out: a space answers with its best, whatever they are about.
 
     Raises:
         NotFound: the team has no such space.

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import TypedDict, cast
 
 from contextopt.agents.handoffs.bundles import take_handoff
 from contextopt.agents.handoffs.compression import handed_findings
+from contextopt.agents.handoffs.inputs import PhaseName
 from contextopt.agents.handoffs.models import Finding, PhaseCompression, finding_key
 from contextopt.agents.handoffs.status import NOT_COMPRESSED
 from contextopt.agents.models import HandoffPhase, Task
@@ -15,7 +16,6 @@ from contextopt.assemblies.models import AssemblyPayload, Kind
 from contextopt.engine.agents.steps import HANDOFF, STANDING, Handoff, HandoffPart, LeftOut
 from contextopt.engine.briefs.findings import render_finding
 from contextopt.engine.values import ContextWarning
-from contextopt.inputs import show
 from memory.steps.candidates import leave_out
 
 BRIEF = "brief"
@@ -23,13 +23,13 @@ NOT_HANDED_ON = "not_handed_on"
 """Neither critical nor in the brief. The hand-off has the reason."""
 NAMED_MAX = 20
 STEPS_READ = 50
-"""At most this many earlier steps of a receiver are read. What older ones sent is sent again."""
+"""At most this many earlier steps of a receiver are read, and contents of older ones are sent again."""
 
 
 class HandoffJson(TypedDict):
     """The hand-off in the text. `parts` counts its critical findings and its brief."""
 
-    phase: Literal["analysis", "design", "implementation"]
+    phase: PhaseName
     version: int
     parts: int
 
@@ -49,7 +49,8 @@ class Received:
         if self.compression is None:
             return None
         parts = len(self.value.parts) if self.value else 0
-        return show(HandoffJson, self.compression, parts=parts)
+        phase = cast("PhaseName", self.compression.phase)
+        return HandoffJson(phase=phase, version=self.compression.version, parts=parts)
 
 
 def receive(task: Task, phase: str, actor: str) -> Received:
@@ -98,7 +99,7 @@ def _warn_of_pending(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What earlier steps sent a receiver whole: hand-offs, and standing documents with the latest time."""
+    """The hand-offs and standing documents that earlier steps sent a receiver, with the latest time."""
 
     handoffs: Collection[tuple[str, int]] = ()
     documents: dict[str, datetime] = field(default_factory=dict)

@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def action(self) -> str:
-        """What follows from the failure that this request posts, or an empty text without one."""
+        """The action that follows from the failure in this request, or an empty text without one."""
         return self.planned.retry.plan.action if self.planned else ""
 
     @property

@@ -103,7 +103,7 @@ def build_bundle(*, team_id: int, task_id: int, data: BundleIn, actor: str = SYS
     """Return the bundle of the task's current phase, and log its context. The brief in it never changes
     afterwards.
 
-    If findings of earlier phases were added, tagged or linked since, first make a new version of the
+    If findings of earlier phases were added, tagged, linked or decided since, first make a new version of the
     hand-off.
 
     Raises:

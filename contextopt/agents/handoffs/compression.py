@@ -112,7 +112,7 @@ def _of(stored: HandoffSettings, default: HandoffBudgets) -> HandoffBudgets:
 
 
 # Change this when the same findings would give another brief.
-WRITER_VERSION = "extract 1"
+WRITER_VERSION = "extract 2"
 NOTE_MAX = 500
 
 
@@ -162,7 +162,7 @@ def _await_brief(compression: PhaseCompression) -> None:
 
 
 def find_unseen(task: Task, phase: HandoffPhase) -> list[Finding]:
-    """Return earlier phases' findings that were added, tagged or linked too late for this phase.
+    """Return earlier phases' findings that were added, changed or decided too late for this phase.
 
     This phase hands them on to the next. Versions made after this phase ended don't count, as nobody in it
     read them.
@@ -315,11 +315,14 @@ def lost_findings(compression: PhaseCompression, findings: Sequence[values.Findi
     """Return the ids of the findings that the hand-off with its current brief loses."""
     discarded = {item["id"]: item["reason"] for item in compression.discarded}
     lost = find_lost(findings, discarded)
-    if not compression.has_written:
-        return lost
+    return lost | _unmentioned(compression, findings) if compression.has_written else lost
+
+
+def _unmentioned(compression: PhaseCompression, findings: Sequence[values.Finding]) -> frozenset[str]:
+    """Return the ids of the findings that the extract covers and the model's brief mentions nowhere."""
     in_brief = {finding_key(number) for number in compression.in_brief}
-    unmentioned = (each for each in findings if not is_mentioned(each, compression.brief))
-    return lost | {each.id for each in unmentioned if each.id in in_brief}
+    left_out = (each for each in findings if not is_mentioned(each, compression.written))
+    return frozenset(each.id for each in left_out if each.id in in_brief)
 
 
 def _read_before(compression: PhaseCompression) -> set[int]:
@@ -357,6 +360,8 @@ def settle_brief(*, compression_id: int, written: WrittenBrief) -> None:
             compression.brief_state = BriefState.REFUSED if written.refusal else BriefState.IN_FORCE
         if written.refusal:
             compression.brief_note = written.refusal[:NOTE_MAX]
+        elif unmentioned := sorted(_unmentioned(compression, handed_findings(compression))):
+            compression.brief_note = f"not mentioned in the brief: {', '.join(unmentioned)}"[:NOTE_MAX]
         compression.save(
             update_fields=["written", "written_tokens", "written_by", "brief_state", "brief_note"]
         )

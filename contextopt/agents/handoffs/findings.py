@@ -16,6 +16,7 @@ from contextopt.agents.handoffs.models import (
     Decision,
     Finding,
     PhaseCompression,
+    Resolution,
     finding_key,
     number_of,
 )
@@ -147,24 +148,35 @@ def find_finding(task: Task, number: int) -> Finding:
     return finding
 
 
-def resolve_decision(*, team_id: int, task_id: int, number: int, data: ResolutionIn, actor: str) -> Finding:
-    """Resolve a finding's open decision, and store who did so and when.
+def resolve_finding(*, team_id: int, task_id: int, number: int, data: ResolutionIn, actor: str) -> Finding:
+    """Answer a finding's decision, or correct its answer. Earlier answers stay, and the newest is handed on.
 
     Raises:
         NotFound: the team has no such task, or the task no such finding.
-        Conflict: the task is closed, or the finding has no open decision.
+        Conflict: the task is closed, or the finding is not a decision.
     """
     with transaction.atomic():
         task = lock_task(team_id, task_id, if_closed=IF_CLOSED)
         finding = find_finding(task, number)
-        if not finding.is_open:
-            what = "is already resolved" if finding.decision else "is not a decision"
-            raise Conflict(f"{finding.key} {what}.")
-        finding.decision = Decision.RESOLVED
-        finding.resolution = data.resolution
-        finding.resolved_by = actor
-        finding.resolved_at = timezone.now()
-        finding.save(update_fields=["decision", "resolution", "resolved_by", "resolved_at"])
+        if not finding.decision:
+            raise Conflict(f"{finding.key} is not a decision.")
+        before = finding.resolution
+        if finding.decision == Decision.RESOLVED and before == data.answer:
+            return finding
+        latest: int = finding.resolutions.aggregate(latest=Max("number", default=0))["latest"]
+        Resolution.objects.create(finding=finding, number=latest + 1, answer=data.answer, created_by=actor)
+        finding.decision, finding.resolution = Decision.RESOLVED, data.answer
+        finding.resolved_by, finding.resolved_at = actor, timezone.now()
+        finding.tokens = _count(finding)
+        finding.save(update_fields=["decision", "resolution", "resolved_by", "resolved_at", "tokens"])
+        note_event(
+            team_id=team_id,
+            actor=actor,
+            action="finding.corrected" if before else "finding.resolved",
+            subject=f"{finding.key} of task {task.pk}",
+            before={"answer": before} if before else None,
+            after={"answer": data.answer},
+        )
     log.info("decision_resolved", task_id=task.pk, finding=finding.key, actor=actor)
     return finding
 

@@ -89,9 +89,9 @@ class FindingPatch(Input):
 
 
 class ResolutionIn(Input):
-    """The decision."""
+    """The answer to a decision. A further one corrects it."""
 
-    resolution: Annotated[Text, Field(max_length=limits.RESOLUTION_MAX)] = ""
+    answer: Annotated[Text, Field(max_length=limits.RESOLUTION_MAX), AfterValidator(refuse_blank)]
 
 
 class CompressIn(Input):

@@ -14,6 +14,7 @@ from django.utils import timezone
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.briefs import findings as values
+from contextopt.engine.briefs.compressor import LEFT_OUT
 from contextopt.engine.briefs.settings import MAX_BUDGET_TOKENS, MAX_CATEGORIES, MIN_BUDGET_TOKENS
 from contextopt.engine.values import ContextWarning, read_warnings
 from contextopt.limits import ACTOR_MAX, MODEL_MAX
@@ -59,8 +60,9 @@ class FindingQuerySet(models.QuerySet["Finding"]):
 class Finding(models.Model):
     """One result of a phase, numbered within its task from 1 without gaps.
 
-    A finding's content never changes; a trigger refuses it. An open decision is resolved once. Tags and
-    dependencies may be set again. `tokens` is the size of the finding alone and in full.
+    A finding's content never changes; a trigger refuses it. A decision is resolved, and its answer may be
+    corrected: `resolution` is the newest. Tags and dependencies may be set again. `tokens` is the size of the
+    finding alone and in full.
     """
 
     task = models.ForeignKey(Task, models.DB_CASCADE, related_name="findings", db_index=False)
@@ -133,7 +135,29 @@ class Finding(models.Model):
             depends_on=tuple(map(finding_key, numbers)),
             implementation_ready=self.implementation_ready,
             decision=cast("values.Decision | None", self.decision or None),
+            answer=self.resolution if self.decision == Decision.RESOLVED else "",
         )
+
+
+class Resolution(models.Model):
+    """One answer to a finding's decision, numbered from 1. The newest counts. A trigger refuses changes."""
+
+    finding = models.ForeignKey(Finding, models.DB_CASCADE, related_name="resolutions", db_index=False)
+    number = models.PositiveIntegerField()
+    answer = models.CharField(max_length=RESOLUTION_MAX)
+    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints: ClassVar = [
+            # Also finds the answers of a finding.
+            models.UniqueConstraint(fields=["finding", "number"], name="resolution_number_once"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="resolution_number"),
+            models.CheckConstraint(condition=Q(answer__length__gte=1), name="resolution_answer"),
+        ]
+
+    def __str__(self) -> str:
+        return f"answer {self.number} of {self.finding}"
 
 
 class BriefState(models.TextChoices):
@@ -225,13 +249,13 @@ class PhaseCompression(models.Model):
         return frozenset((*self.critical, *self.in_brief, *left_out))
 
     def missed(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return those findings that were added, tagged or linked after this version was made."""
+        """Return those findings that were added, tagged, linked or decided after this version was made."""
         covered, made_at = self.covered, self.created_at
         return [
             finding
             for finding in findings
             if finding.number not in covered
-            or (finding.relabelled_at is not None and finding.relabelled_at > made_at)
+            or any(at is not None and at > made_at for at in (finding.relabelled_at, finding.resolved_at))
         ]
 
     def is_received(self) -> bool:
@@ -244,7 +268,9 @@ class PhaseCompression(models.Model):
         return self.consumed_at is not None or not later.exists()
 
     def read_warnings(self) -> list[ContextWarning]:
-        return read_warnings(self.warnings)
+        """Return the warnings of the compression, and what an active brief by a model leaves out."""
+        left_out = [ContextWarning(LEFT_OUT, self.brief_note)] if self.has_written and self.brief_note else []
+        return [*read_warnings(self.warnings), *left_out]
 
     @property
     def has_written(self) -> bool:

@@ -29,12 +29,12 @@ class BundleFindingOut(TypedDict):
     depends_on: list[str]
     implementation_ready: bool
     decision: Literal["open", "resolved"] | None
+    answer: str
 
 
 class FindingOut(BundleFindingOut):
     """One finding. `tokens` counts the finding alone, in full."""
 
-    resolution: str
     resolved_by: str
     resolved_at: datetime | None
     relabelled_by: str
@@ -152,6 +152,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         id=finding.key,
         depends_on=finding.dependencies,
         decision=finding.decision or None,
+        answer=finding.resolution,
     )
 
 
@@ -200,7 +201,7 @@ class PhaseStatus:
 
     @property
     def late(self) -> tuple[str, ...]:
-        """Findings that were added, tagged or linked after the phase was compressed."""
+        """Findings that were added, tagged, linked or decided after the phase was compressed."""
         compression = self.compression
         if compression is None:
             return ()
@@ -219,7 +220,7 @@ class PhaseStatus:
             text = f"decisions are open: {', '.join(self.undecided[:20])}"
             yield ContextWarning(OPEN_DECISIONS, text)
         if self.late:
-            text = f"added, tagged or linked since compression: {', '.join(self.late[:20])}"
+            text = f"added, changed or decided since compression: {', '.join(self.late[:20])}"
             yield ContextWarning(NOT_COMPRESSED, text)
 
     def to_json(self) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class NamedAccounts:
 def read_named_accounts(task: Task) -> NamedAccounts:
     """Return the account of each phase of an agent and of each hand-off, in two queries.
 
-    What was logged under the name of a hand-off phase counts for the phase whose profile it uses.
+    Contexts logged under the name of a hand-off phase count for the phase whose profile it uses.
     """
     links = {link.value.phase: link.value.profile for link in load_active_links(task.team_id)}
     agent = dict.fromkeys(DEFAULT_PROFILES, NOTHING)

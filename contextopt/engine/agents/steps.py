@@ -64,7 +64,7 @@ class HandoffPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """What a phase hands on: its critical findings, and after them its brief."""
+    """The hand-off of a phase: its critical findings, and after them its brief."""
 
     phase: str
     parts: tuple[HandoffPart, ...]

@@ -63,7 +63,7 @@ def check_claims(text: str, findings: Iterable[Finding]) -> tuple[Claim, ...]:
 
     Case is ignored, and 1,500 equals 1500.
     """
-    said = ((render_finding(finding), *_texts(finding.content)) for finding in findings)
+    said = ((render_finding(each), *_texts(each.content), *_texts(each.answer)) for each in findings)
     source = _comparable("\n".join(chain.from_iterable(said)))
     claims: dict[str, Claim] = {}
     for claim in _claims(text):

@@ -16,6 +16,7 @@ from contextopt.engine.text.cleaning import flatten
 from contextopt.engine.text.entities import find_entities, has_word, words_of
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.values import ContextWarning, warnings_json
+from contextopt.engine.wording import plural
 
 SPECULATION = "speculation"
 ALTERNATIVE = "alternative"
@@ -27,6 +28,8 @@ OVER_BUDGET = "over_budget"
 NO_STATEMENT = "no_statement"
 """Nothing in the finding reads as a statement by itself, so a larger budget would not help."""
 
+LEFT_OUT = "findings_left_out"
+EMPTY_BRIEF = "empty_brief"
 MANY_CRITICAL = "many_critical"
 CRITICAL_OVER_BUDGET = "critical_over_budget"
 FINDINGS_OVER_BUDGET = "findings_over_budget"
@@ -121,7 +124,10 @@ def compress(
         tokens_before=tokens_before,
         discarded=tuple(Discarded(each.id, reasons[each.id]) for each in ordered if each.id in reasons),
         kept=kept,
-        warnings=tuple(_warnings(ordered, critical, critical_tokens, tokens_before, limits, settings)),
+        warnings=(
+            *_warn_of_loss(ordered, reasons, brief=brief, critical=critical_ids),
+            *_warnings(ordered, critical, critical_tokens, tokens_before, limits, settings),
+        ),
     )
 
 
@@ -242,12 +248,15 @@ def _write_brief(
     headings = [flatten(each.finding.category) for each in drafts]
     selector = Selector(drafts, weights, headings, limits.budget_tokens, tokenizer)
     selector.prepare()
+    selector.take_whole()
     selector.lead(_leaders(drafts, priorities, selector))
     used = tokenizer.count(_render(selector.selection(), drafts)[0])
     # Joined parts take fewer tokens than separate ones, which leaves room for more.
     for _ in range(MAX_FILLS):
         if not selector.fill(used):
             break
+        used = tokenizer.count(_render(selector.selection(), drafts)[0])
+    if selector.cut_long(used):
         used = tokenizer.count(_render(selector.selection(), drafts)[0])
     selector.mention(used)
     while True:
@@ -322,6 +331,28 @@ def _why_unsaid(each: Draft, brief: str, *, is_offered: bool) -> str:
     if any(has_word(name, each.text) for name in mentions):
         return NAMES_ONLY
     return OVER_BUDGET if is_offered else NO_STATEMENT
+
+
+def _warn_of_loss(
+    findings: Sequence[Finding], reasons: Mapping[str, str], *, brief: str, critical: Collection[str]
+) -> Iterator[ContextWarning]:
+    """Name every finding that is no speculation and that is neither handed on in full nor in the brief.
+
+    The content of a repeated one is handed on with its original.
+    """
+    if not brief and len(critical) < len(findings):
+        count = plural(len(findings) - len(critical), "finding is", "findings are")
+        yield ContextWarning(EMPTY_BRIEF, f"the brief is empty, although {count} not critical")
+    kept = {finding.id for finding in findings} - reasons.keys()
+    named = [
+        f"{finding.id} ({reasons[finding.id].replace('_', ' ')})"
+        for finding in findings
+        if finding.id in reasons
+        and finding.confidence >= SPECULATIVE_BELOW
+        and reasons[finding.id].removeprefix(f"{DUPLICATE} ") not in kept
+    ]
+    if named:
+        yield ContextWarning(LEFT_OUT, f"not handed on: {', '.join(named)}")
 
 
 def _warnings(

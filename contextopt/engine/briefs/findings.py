@@ -24,7 +24,10 @@ DEFAULT_CONFIDENCE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result of a phase. `confidence` is from 0 to 1. `decision` is None if no decision is needed."""
+    """One result of a phase. `confidence` is from 0 to 1. `decision` is None if no decision is needed.
+
+    `answer` is that of a resolved decision, and empty if the content has it.
+    """
 
     id: str
     phase: str
@@ -35,6 +38,7 @@ class Finding:
     depends_on: tuple[str, ...] = ()
     implementation_ready: bool = False
     decision: Decision | None = None
+    answer: str = ""
 
     def __post_init__(self) -> None:
         for name in ("id", "phase", "category"):
@@ -52,6 +56,9 @@ class Finding:
         check_bool("implementation_ready", self.implementation_ready)
         if self.decision is not None:
             check_choice("decision", self.decision, DECISIONS)
+        check_text("answer", self.answer)
+        if self.answer and self.decision != "resolved":
+            raise InvalidValue("answer", "needs a resolved decision")
 
     def content_json(self) -> str:
         return json.dumps(self.content, ensure_ascii=False)
@@ -63,7 +70,7 @@ class Finding:
 
 
 def render_finding(finding: Finding) -> str:
-    """Return the finding in full: a line about it, and its content as JSON, unchanged."""
+    """Return the finding in full: a line about it, and its content as JSON, unchanged, with the answer."""
     parts = [f"confidence {finding.confidence:g}"]
     if finding.tags:
         parts.append(f"tags {', '.join(finding.tags)}")
@@ -73,7 +80,8 @@ def render_finding(finding: Finding) -> str:
         parts.append("implementation ready")
     if finding.decision:
         parts.append(f"decision {finding.decision}")
-    return f"{finding.id} [{finding.category}] {'; '.join(parts)}\n{finding.content_json()}\n"
+    answer = f"answer: {json.dumps(finding.answer, ensure_ascii=False)}\n" if finding.answer else ""
+    return f"{finding.id} [{finding.category}] {'; '.join(parts)}\n{finding.content_json()}\n{answer}"
 
 
 def parse_findings(values: object, *, phase: str) -> tuple[Finding, ...]:

@@ -1,8 +1,10 @@
 """Choose the statements of a brief: greedy coverage of the names in the findings, per token.
 
-A statement of each leading finding comes first, however few names it has. Other statements follow, each with
-the sentences that must be kept with it, and then terse texts without a verb. Paths and identifiers that no
-statement mentions fill the remaining room.
+Findings that fit whole go first, the shortest before the others, while each of the rest still has room for a
+statement. A statement of each leading finding follows, however few names it has. Other statements come next,
+each with the sentences that must be kept with it, and then terse texts without a verb. A sentence that is too
+long for the room is cut at a clause. Paths and identifiers that no statement mentions fill the remaining
+room.
 """
 
 import heapq
@@ -13,9 +15,9 @@ from typing import NamedTuple
 
 from contextopt.engine.briefs.bonds import opens_with_reference
 from contextopt.engine.briefs.slots import Draft
-from contextopt.engine.briefs.statements import content_words, tells
+from contextopt.engine.briefs.statements import Wording, content_words, tells
 from contextopt.engine.text.entities import Entity, find_entities, has_word
-from contextopt.engine.text.sentences import count_stumbles, is_unfinished
+from contextopt.engine.text.sentences import clause_ends, count_stumbles, is_unfinished
 from contextopt.engine.text.tokens import Tokenizer
 
 WORD_VALUE, MAX_TIMES = 0.03, 4
@@ -31,6 +33,8 @@ UNCLEAR_SHARE = 0.5
 QUESTION_SHARE = 0.5
 """Share of its value that a question has in free text."""
 CLARITY_POWER = 2
+RESERVED_TOKENS = 40
+"""Room for a statement, which is kept free for every finding while others go whole."""
 STATEMENT_TOKENS = 6
 """Added to the price of a statement when its value per token is compared, so that a few full statements go
 before many short ones.
@@ -39,6 +43,7 @@ MENTIONS = "also: "
 MENTIONED_KINDS = ("address", "path", "identifier")
 """Kinds of names that mean something by themselves."""
 _HEAD = -1
+_CLAUSE_MARKS = " ,;:–—-"
 _FINAL = (".", "!", "?")
 
 
@@ -128,6 +133,67 @@ class Selector:
         return max(
             (self._value(each, missing, self._price(each, missing)) for each, missing in offers), default=0
         )
+
+    def take_whole(self) -> None:
+        """Take the findings that fit with everything they say, and leave the others room for a statement."""
+        wholes = [Choice(number, self._places(number), 1.0) for number in range(len(self.drafts))]
+        prices = {each.draft: self._price(each, self._missing(each)) for each in wholes if each.places}
+        reserved = sum(min(RESERVED_TOKENS, price) for price in prices.values())
+        for whole in sorted((each for each in wholes if each.places), key=lambda each: prices[each.draft]):
+            reserved -= min(RESERVED_TOKENS, prices[whole.draft])
+            # An earlier finding may have the same heading.
+            if self.used + self._price(whole, self._missing(whole)) + reserved > self.budget_tokens:
+                break
+            self._take(whole)
+
+    def _places(self, number: int) -> tuple[int, ...]:
+        draft = self.drafts[number]
+        return (*([_HEAD] * bool(draft.head)), *range(len(draft.bodies)))
+
+    def cut_long(self, used: int) -> bool:
+        """Take the first clauses of findings that are too long for the room; return whether there are any.
+
+        A cut never removes what limits or takes back the rest.
+        """
+        self.used = used
+        before = len(self.order)
+        for number in range(len(self.drafts)):
+            if number in self.told:
+                continue
+            for place in range(len(self.drafts[number].bodies)):
+                if (cut := self._cut(number, place)) is not None:
+                    self.statements[number, place] = self._statement(number, place, cut)
+                    head = (_HEAD,) if self.drafts[number].head else ()
+                    self._take(Choice(number, (*head, place), 1.0))
+                    break
+        return len(self.order) > before
+
+    def _cut(self, number: int, place: int) -> str | None:
+        """Return the first clauses of a long sentence that stands for itself, or None if it cannot be cut."""
+        draft = self.drafts[number]
+        body = draft.bodies[place]
+        others = [other for other in draft.bodies if other is not body]
+        is_bound = body.is_whole and any(place in other.needs for other in others)
+        is_short = self.statements[number, place].tokens < RESERVED_TOKENS
+        if draft.head_needs or is_bound or is_short or body.needs != {place}:
+            return None
+        # A sentence that was read in pieces may go on in any other body.
+        rest = "" if body.is_whole else " ".join(other.text for other in others)
+        head = (_HEAD,) if draft.head else ()
+        taken = Choice(number, head, 1.0)
+        room = self.budget_tokens - self.used - self._price(taken, self._missing(taken))
+        return self._clauses(body.text, rest, room)
+
+    def _clauses(self, text: str, rest: str, room: int) -> str | None:
+        """Return the longest beginning that ends at a clause, fits, and loses nothing that qualifies it."""
+        for end in reversed(clause_ends(text)):
+            if Wording(f"{text[end:]} {rest}").qualifies:
+                return None
+            beginning = text[:end].rstrip(_CLAUSE_MARKS)
+            cut = f"{beginning} …"
+            if self._count(f" {cut}") + 1 <= room and tells(beginning, list(find_entities(beginning))):
+                return cut
+        return None
 
     def lead(self, drafts: Iterable[int]) -> None:
         """Take the best choice of each of the drafts, in their order, while there is room."""

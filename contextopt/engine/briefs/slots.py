@@ -181,10 +181,16 @@ def draft(finding: Finding) -> Draft:
         parts.add(key, text)
     if finding.decision == "open":
         parts.heads.append("decision: open")
+    if finding.answer:
+        # A question without its answer would mislead.
+        parts.heads.append(_labelled("decided", finding.answer))
+        parts.is_telling = True
     parts.say_something()
     if parts.is_unsayable:
         endless = Body(parts.head(), "sentence", frozenset({0}), is_whole=False)
-        return Draft(finding, "", stands_alone=False, bodies=(endless,))
+        rest = (*(each.text for each in (*parts.said, *parts.verbose)), *parts.fields)
+        others = (Body(text, "verbose", frozenset({0, place})) for place, text in enumerate(rest, 1))
+        return Draft(finding, "", stands_alone=False, bodies=(endless, *others))
     head = parts.head()
     bodies, head_needs = parts.bodies(head)
     stands_alone = parts.is_telling or bool(parts.names) or not bodies

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from contextopt.engine.text.cleaning import flatten
@@ -198,6 +198,20 @@ def sentence_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
             begin = start + len(said) - len(said.lstrip())
             yield begin, begin + len(inner)
         start = stop
+
+
+_CLAUSE = re.compile(
+    r"[,;:]\s+|\s[–—-]\s+|[，；、：]"
+    r"|\s(?=(?:and|but|or|which|because|so that|og|men|eller|som|fordi|slik at)\s)",
+    re.IGNORECASE,
+)
+CLAUSES_MAX = 40
+"""Maximum clauses looked for in a sentence."""
+
+
+def clause_ends(sentence: str) -> list[int]:
+    """Return where clauses of the sentence end, before its own end, in order."""
+    return [match.end() for match in islice(_CLAUSE.finditer(sentence), CLAUSES_MAX)]
 
 
 def _bounded(sentence: str) -> Iterator[tuple[str, bool]]:

@@ -3,12 +3,11 @@
 from django.core.management.base import CommandParser
 
 from contextopt.agents.handoffs.findings import change_finding
-from contextopt.agents.handoffs.inputs import FindingPatch, check_key
-from contextopt.agents.handoffs.models import number_of
+from contextopt.agents.handoffs.inputs import FindingPatch
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, Options
 from contextopt.management.fields import given_fields, parse_input
-from contextopt.management.handoffs import TaskCommand, find_stored_task
+from contextopt.management.handoffs import TaskCommand, find_stored_task, read_finding
 
 
 class Command(TaskCommand):
@@ -34,9 +33,6 @@ class Command(TaskCommand):
             raise InvalidInput.of("--tags", "give --tags, --depends-on or both")
         data = parse_input(FindingPatch, given)
         team, task_id = find_stored_task(options)
-        try:
-            number = number_of(check_key(options["finding"]))
-        except ValueError as error:
-            raise InvalidInput.of("FINDING", str(error)) from error
+        number = read_finding(options)
         change_finding(team_id=team.pk, task_id=task_id, number=number, data=data, actor=ACTOR)
         return self.answer(options, team, task_id)

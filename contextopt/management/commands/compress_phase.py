@@ -12,7 +12,7 @@ from contextopt.management.handoffs import TaskCommand, find_stored_task
 class Command(TaskCommand):
     help = (
         "Compress a phase of a task: critical findings in full and a brief of the rest. If findings were "
-        "added, tagged or linked since, this creates a new version. Earlier versions are kept."
+        "added, tagged, linked or decided since, this creates a new version. Earlier versions are kept."
     )
 
     def add_options(self, parser: CommandParser) -> None:

@@ -35,6 +35,7 @@ from dashboard.pages.agents.handoffs import (
 TEMPLATE = "dashboard/task_findings.html"
 # The form is on the same page as that of a new finding, which has fields of the same names.
 LABELS_ID = "labels-%s"
+ANSWERS_SHOWN = 20
 
 
 @page_for(Role.VIEWER, "GET")
@@ -112,6 +113,7 @@ def _render_finding(
         "task": task,
         "finding": found,
         "labels": form or LabelsForm(initial=labels, auto_id=LABELS_ID),
+        "earlier_answers": found.resolutions.order_by("-number")[1:ANSWERS_SHOWN] if found.decision else (),
         "is_saved": is_saved,
     }
     # HTMX does not swap in error responses.
@@ -143,9 +145,14 @@ def _find(task: Task, number: int) -> Finding:
 
 @page_for(Role.EDITOR, "POST", get_task)
 def finding_resolve(request: TeamRequest, task: Task, number: int) -> HttpResponse:
-    data = ResolutionIn(resolution=request.POST.get("resolution", "").replace("\x00", "")[:RESOLUTION_MAX])
+    _find(task, number)
+    answer = request.POST.get("answer", "").replace("\x00", "")[:RESOLUTION_MAX]
+    if not answer.strip():
+        messages.error(request, "Enter the answer to the decision.")
+        return redirect("dashboard:task_findings", task.pk)
+    data = ResolutionIn(answer=answer)
     with as_message(request), as_404():
-        resolved = findings.resolve_decision(
+        resolved = findings.resolve_finding(
             team_id=request.team.pk, task_id=task.pk, number=number, data=data, actor=request.actor
         )
         messages.success(request, f"Resolved {resolved.key}.")

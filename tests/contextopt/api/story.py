@@ -284,7 +284,8 @@ def tell_of_findings(story: Story) -> None:
     })  # fmt: skip
     ask("get", "/tasks/{task}/findings", query={"phase": "analysis"})
     ask("patch", "/tasks/{task}/findings/F-002", {"tags": ["money"], "depends_on": ["F-001"]})
-    ask("post", "/tasks/{task}/findings/F-002/resolve", {"resolution": "Half up, at the last step."})
+    ask("post", "/tasks/{task}/findings/F-002/resolutions", {"answer": "Half up, at the last step."})
+    ask("get", "/tasks/{task}/findings/F-002/resolutions")
     ask("get", "/tasks/{task}/findings/F-002")
     ask("post", "/tasks/{task}/compress", {"phase": "analysis"})
     ask("get", "/tasks/{task}/compressions", query={"phase": "analysis"})

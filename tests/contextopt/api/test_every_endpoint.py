@@ -102,6 +102,11 @@ ENDPOINTS = list(starmap(Endpoint, [
     ("POST", "/phases/{phase}/profiles", "admin", {"budget_tokens": 5}),
     ("GET", "/phases/{phase}/profiles/1", "read", None),
     ("POST", "/phases/{phase}/profiles/1/activate", "admin", None),
+    ("GET", "/phase-links", "read", None),
+    ("GET", "/phases/{phase}/links", "read", None),
+    ("POST", "/phases/{phase}/links", "admin", {"receives": "design"}),
+    ("GET", "/phases/{phase}/links/1", "read", None),
+    ("POST", "/phases/{phase}/links/1/activate", "admin", None),
     ("GET", "/tasks", "read", None),
     ("POST", "/tasks", "write", {"description": "New"}),
     ("GET", "/tasks/{task}", "read", None),
@@ -112,7 +117,8 @@ ENDPOINTS = list(starmap(Endpoint, [
     ("GET", "/tasks/{task}/findings", "read", None),
     ("GET", "/tasks/{task}/findings/{finding}", "read", None),
     ("PATCH", "/tasks/{task}/findings/{finding}", "write", {"tags": ["money"]}),
-    ("POST", "/tasks/{task}/findings/{decision}/resolve", "write", {"resolution": "Whole cents"}),
+    ("GET", "/tasks/{task}/findings/{decision}/resolutions", "read", None),
+    ("POST", "/tasks/{task}/findings/{decision}/resolutions", "write", {"answer": "Whole cents"}),
     ("POST", "/compress-findings", "read", {"phase": "analysis", "findings": []}),
     (
         "POST",
@@ -214,7 +220,8 @@ SCOPES = ["read", "write", "admin"]
 OF_ONES_OWN = {
     "/compress-findings", "/retry-delta", "/placement-simulations",
     "/me", "/spaces", "/keys", "/assemblies", "/phases", "/phases/{phase}/filter",
-    "/phases/{phase}/profiles", "/tasks", "/repos", "/standing-documents", "/conversations", "/feedback",
+    "/phases/{phase}/profiles", "/phase-links", "/phases/{phase}/links", "/tasks",
+    "/repos", "/standing-documents", "/conversations", "/feedback",
     "/feedback/trends",
     "/health", "/memories", "/completions", "/task-patterns", "/strategy-hints", "/reviews",
     "/reviews/summary", "/reviews/export", "/reviews/rules", "/reviews/reserve",
@@ -255,6 +262,7 @@ def make_places(space: Space, team: Team) -> dict[str, object]:
     assembly = factories.make_assembly(space)
     key, _ = factories.make_key(team, name="spare")
     factories.make_profile(team)
+    factories.make_link(team, "building", receives="design")
     task = factories.make_task(team)
     factories.make_attempt(task)
     factories.make_finding(task)

@@ -89,9 +89,15 @@ def test_open_decisions_are_a_conflict_until_they_are_resolved(api, path):
         assert refused.status_code == 409
         assert refused.json()["open_decisions"] == ["F-001"]
         assert "F-001" in refused.json()["detail"]
-    resolved = api.post(f"{path}/findings/F-001/resolve", {"resolution": "Whole cents"}).json()
+    resolved = api.post(f"{path}/findings/F-001/resolutions", {"answer": "Whole cents"}).json()
     assert (resolved["decision"], resolved["resolved_by"]) == ("resolved", "key:admin-key")
-    assert api.post(f"{path}/findings/F-001/resolve").status_code == 409
+    corrected = api.post(f"{path}/findings/F-001/resolutions", {"answer": "Half up"})
+    assert (corrected.status_code, corrected.json()["answer"]) == (201, "Half up")
+    assert corrected["Location"].endswith("/findings/F-001")
+    answers = api.get(f"{path}/findings/F-001/resolutions").json()["items"]
+    assert [(each["number"], each["answer"]) for each in answers] == [(2, "Half up"), (1, "Whole cents")]
+    for data in ({}, {"answer": " "}, {"answer": "x" * 2_001}):
+        assert fields_of(api.post(f"{path}/findings/F-001/resolutions", data)) == {"answer"}
     assert api.post(f"{path}/advance").json()["phase"] == "design"
 
 

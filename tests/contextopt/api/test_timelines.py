@@ -13,13 +13,20 @@ def task(team) -> Task:
 
 
 def test_read(api, task, django_assert_num_queries):
-    # the key, its last use, its first use this way, the task, nine for the events, the account
-    with django_assert_num_queries(14):
+    # the key, its last use, its first use this way, the task, nine for the events, three for the accounts and
+    # two for the names of phases
+    with django_assert_num_queries(17):
         answer = api.get(f"/tasks/{task.pk}/timeline").json()
     account, rows = answer["account"], answer["items"]
     assert (answer["task_id"], answer["next_cursor"], len(rows)) == (task.pk, None, 14)
     assert account["sent_tokens"] == sum(row["sent_tokens"] or 0 for row in rows)
     assert account["saved_tokens"] == sum(row["saved_tokens"] or 0 for row in rows)
+    named = [*answer["agent_phases"], *answer["handoffs"].values()]
+    assert sum(each["sent_tokens"] for each in named) == account["sent_tokens"]
+    assert [each["phase"] for each in answer["agent_phases"]] == [
+        "confidence", "planning", "building", "diagnosis", "reviewing", "completing", None,
+    ]  # fmt: skip
+    assert list(answer["handoffs"]) == ["analysis", "design", "implementation"]
     for name in ("assemblies", "sent_tokens", "full_tokens", "compared"):
         assert account[name] == sum(phase[name] for phase in answer["phases"].values())
     assert account["assemblies"] == Assembly.objects.filter(task=task).count()

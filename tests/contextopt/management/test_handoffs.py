@@ -71,13 +71,29 @@ def test_open_decisions_stop_it_unless_forced(run: Run, task: Task) -> None:
     assert json.loads(out)["knowledge_pool"]["phase_compressions"]["analysis"]["forced"]
 
 
+def test_a_decision_is_answered_and_corrected(run: Run, task: Task) -> None:
+    make_finding(task, decision="open")
+    for answer in ("Whole cents", "Half up"):
+        code, out, _ = run("resolve_finding", "CART-17", "F-001", "--answer", answer, "--json")
+        assert code == 0
+        assert (json.loads(out)["findings"][0]["answer"], json.loads(out)["warnings"]) == (answer, [])
+    for wrong, word in (
+        (("F-001", "--answer", " "), "--answer"),
+        (("F-001",), "--answer"),
+        (("X", "--answer", "y"), "FINDING"),
+        (("F-009", "--answer", "y"), "F-009"),
+    ):
+        code, _, err = run("resolve_finding", task.pk, *wrong)
+        assert (code, word in err) == (2, True)
+
+
 def test_late_findings_and_further_versions(run: Run, write: Any, task: Task) -> None:
     make_finding(task)
     run("advance_phase", task.pk)
     code, out, _ = run("add_finding", task.pk, write(RISK), "--phase", "analysis", "--json")
     assert (code, json.loads(out)["findings"][1]["phase"]) == (0, "analysis")
     assert [each["code"] for each in json.loads(out)["warnings"]] == ["not_compressed"]
-    assert "Warning: analysis: added, tagged or linked since" in run("task_status", task.pk)[1]
+    assert "Warning: analysis: added, changed or decided since" in run("task_status", task.pk)[1]
     code, out, _ = run("compress_phase", task.pk, "analysis", "--json")
     stored = json.loads(out)["knowledge_pool"]["phase_compressions"]["analysis"]
     assert (code, stored["version"]) == (0, 2)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from contextopt.agents.handoffs.bundles import Bundle, build_bundle
-from contextopt.agents.handoffs.findings import change_finding, compress_phase, resolve_decision
+from contextopt.agents.handoffs.findings import change_finding, compress_phase, resolve_finding
 from contextopt.agents.handoffs.inputs import BundleIn, CompressIn, FindingPatch, ResolutionIn
 from contextopt.agents.handoffs.models import Finding, PhaseCompression
 from contextopt.agents.handoffs.status import task_status
@@ -15,11 +15,9 @@ def compress(task: Task, **options: Any) -> PhaseCompression:
     return compress_phase(team_id=task.team_id, task_id=task.pk, data=data, actor="test")
 
 
-def resolve(task: Task, number: int, resolution: str = "") -> Finding:
-    data = ResolutionIn(resolution=resolution)
-    return resolve_decision(
-        team_id=task.team_id, task_id=task.pk, number=number, data=data, actor="user:olga"
-    )
+def resolve(task: Task, number: int, answer: str = "Whole cents.") -> Finding:
+    data = ResolutionIn(answer=answer)
+    return resolve_finding(team_id=task.team_id, task_id=task.pk, number=number, data=data, actor="user:olga")
 
 
 def bundle_of(task: Task, **options: Any) -> Bundle:

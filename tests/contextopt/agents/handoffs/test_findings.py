@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, transaction
 
-from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.handoffs.models import Finding, PhaseCompression, Resolution
 from contextopt.agents.models import Task, TaskState
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.text.tokens import get_tokenizer
@@ -96,15 +96,44 @@ class TestDecisions:
         assert not PhaseCompression.objects.exists()
         assert Task.objects.get().phase == "analysis"
 
-    def test_are_resolved_once(self, task: Task) -> None:
-        make_finding(task, decision="open")
+    def test_are_resolved_and_corrected(self, task: Task) -> None:
+        asked = make_finding(task, decision="open")
         finding = resolve(task, 1, "Whole cents.")
         assert (finding.decision, finding.resolution) == ("resolved", "Whole cents.")
         assert finding.resolved_by == "user:olga"
         assert finding.resolved_at is not None
-        with pytest.raises(Conflict, match="already"):
-            resolve(task, 1)
+        assert finding.tokens > asked.tokens
         assert compress(task).is_forced is False
+        resolve(task, 1, "Half up.")
+        resolve(task, 1, "Half up.")
+        assert list(Resolution.objects.order_by("number").values_list("number", "answer")) == [
+            (1, "Whole cents."), (2, "Half up."),
+        ]  # fmt: skip
+        assert Finding.objects.get().resolution == "Half up."
+        changes = AuditEvent.objects.filter(action__startswith="finding.").order_by("id")
+        assert list(changes.values_list("action", "before", "after")) == [
+            ("finding.resolved", {}, {"answer": "Whole cents."}),
+            ("finding.corrected", {"answer": "Whole cents."}, {"answer": "Half up."}),
+        ]
+        with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+            Resolution.objects.update(answer="x")
+
+    def test_are_handed_on_with_the_newest_answer(self, task: Task) -> None:
+        content = {"question": "How are prices rounded?"}
+        make_finding(task, decision="open", content=content, tags=["critical"])
+        make_finding(task, decision="open", content=content | {"where": "in the cart"})
+        for number in (1, 2):
+            resolve(task, number, "Whole cents.")
+        make_advance(task)
+        bundle = bundle_of(task)
+        assert bundle.critical[0].answer == "Whole cents."
+        assert 'answer: "Whole cents."\n' in bundle.handed_text
+        assert "decided: Whole cents." in bundle.to_json()["brief"]
+        for number in (1, 2):
+            resolve(task, number, "Half up.")
+        bundle = bundle_of(task)
+        assert (bundle.compression.version, bundle.handed_text.count("Half up.")) == (2, 2)
+        assert "Whole cents." not in bundle.text
 
     def test_what_is_none_cannot_be_resolved(self, task: Task) -> None:
         make_finding(task)

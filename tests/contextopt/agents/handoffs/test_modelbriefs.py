@@ -66,6 +66,7 @@ def test_a_brief_that_mentions_a_finding_nowhere_saves_nothing_by_that(llm: Mode
     llm.content = "Nothing else."
     compression = written(task)
     assert (compression.brief_state, compression.in_brief) == ("in_force", [1])
+    assert [each.message for each in compression.read_warnings()] == ["not mentioned in the brief: F-001"]
     payload = AssemblyPayload.objects.select_related("assembly").get()
     assert payload.ledger["lost"] == ["F-001"]
     assert "F-001 [" not in (payload.baseline_text or "")

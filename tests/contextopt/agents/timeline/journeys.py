@@ -1,6 +1,6 @@
 """A task's whole way, as the tests of its timeline need it."""
 
-from contextopt.agents.handoffs.findings import compress_phase, resolve_decision
+from contextopt.agents.handoffs.findings import compress_phase, resolve_finding
 from contextopt.agents.handoffs.inputs import CompressIn, ResolutionIn
 from contextopt.agents.models import Task
 from contextopt.agents.timeline.account import Account, add_up, read_phase_accounts
@@ -28,8 +28,8 @@ def travel(team: Team) -> Task:
     factories.make_filtering(team, "planning", task_id=task.pk)
     factories.make_finding(task)
     factories.make_finding(task, tags=["critical"], decision="open")
-    data = ResolutionIn(resolution="Whole cents")
-    resolve_decision(team_id=team.pk, task_id=task.pk, number=2, data=data, actor="user:ada")
+    data = ResolutionIn(answer="Whole cents")
+    resolve_finding(team_id=team.pk, task_id=task.pk, number=2, data=data, actor="user:ada")
     factories.make_advance(task)
     factories.make_filtering(team, "building", task_id=task.pk)
     factories.make_finding(task, phase="analysis")

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.briefs.claims import check_claims
-from contextopt.engine.briefs.compressor import Compression, compress
+from contextopt.engine.briefs.compressor import (
+    EMPTY_BRIEF,
+    LEFT_OUT,
+    SPECULATIVE_BELOW,
+    Compression,
+    compress,
+)
 from contextopt.engine.briefs.findings import Finding
 from contextopt.engine.briefs.selection import MENTIONS
 from contextopt.engine.briefs.settings import BriefSettings
@@ -86,6 +92,19 @@ def test_every_finding_is_accounted_for_once(found: tuple[Finding, ...], budget:
     result = run(found, budget)
     places = [*result.critical, *result.in_brief, *(each.id for each in result.discarded)]
     assert sorted(places) == sorted(finding.id for finding in found)
+
+
+@given(findings(), st.integers(20, 120))
+def test_no_finding_is_lost_silently(found: tuple[Finding, ...], budget: int) -> None:
+    result = run(found, budget)
+    warned = " ".join(warning.message for warning in result.warnings if warning.code == LEFT_OUT)
+    handed = {*result.critical, *result.in_brief}
+    originals = {each.id: each.reason.removeprefix("duplicate_of ") for each in result.discarded}
+    for finding in found:
+        if finding.confidence >= SPECULATIVE_BELOW and f"{finding.id} (" not in warned:
+            assert finding.id in handed or originals[finding.id] in handed
+    is_short = {*result.critical} != {finding.id for finding in found} and not result.brief
+    assert is_short == (EMPTY_BRIEF in [warning.code for warning in result.warnings])
 
 
 @given(findings())

@@ -24,12 +24,12 @@ def reasons(compression: Compression) -> dict[str, str]:
     return {each.id: each.reason for each in compression.discarded}
 
 
-def test_an_open_question_is_told_and_one_without_a_statement_named() -> None:
+def test_an_open_question_is_told_and_one_without_a_statement_too() -> None:
     asked = make_finding(category="open_questions", content={"description": "Which cache?"}, decision="open")
     told = compressed(asked)
     assert (told.brief, told.discarded) == ("open_questions:\ndecision: open — Which cache?", ())
     bare = make_finding(category="open_questions", content={"description": "Which cache?"})
-    assert reasons(compressed(bare)) == {"F-001": "no_statement"}
+    assert compressed(bare).brief == "open_questions:\nWhich cache?"
     risk = "The importer reads each column of every table again, which takes all night and blocks the backup."
     long = make_finding(content={"risk": risk})
     assert reasons(compressed(long, budget=20)) == {"F-001": "over_budget"}
@@ -140,7 +140,10 @@ class TestLeftOut:
         }
         assert "Celery" in result.brief
         assert "Cron; decision: open" in result.brief
-        assert result.warnings == (ContextWarning("open_decisions", "decisions are open: F-6"),)
+        assert result.warnings == (
+            ContextWarning("findings_left_out", "not handed on: F-4 (alternative), F-7 (nothing said)"),
+            ContextWarning("open_decisions", "decisions are open: F-6"),
+        )
 
     def test_a_repeated_critical_finding_is_its_original(self) -> None:
         result = compressed(make_finding(id="F-1"), make_finding(id="F-2", tags=("critical",)))
@@ -252,9 +255,28 @@ class TestRisks:
 
     def test_an_endless_sentence_is_left_out_with_its_finding(self) -> None:
         finding = make_finding(content={"risk": "columns " * 200, **self.PLACE})
-        result = compressed(finding)
+        assert compressed(finding).in_brief == ("F-001",)
+        result = compressed(finding, budget=100)
         assert (result.in_brief, reasons(result)) == ((), {"F-001": "names_only"})
         assert result.brief == "also: shop/cart.py"
+        assert [each.message for each in result.warnings] == ["not handed on: F-001 (names only)"]
+
+    @pytest.mark.parametrize("budget", [60, 200])
+    def test_a_long_sentence_is_cut_at_a_clause(self, budget: int) -> None:
+        first = "The importer of shop/cart.py reads each row of the table again"
+        risk = f"{first}, {', '.join(f'writes part {part} to the log' for part in range(90))}."
+        result = compressed(make_finding(content={"description": risk, "severity": "high"}), budget=budget)
+        (line,) = [each.text for each in result.kept if each.text.startswith(first)]
+        assert line.endswith(" …")
+        assert line.removesuffix(" …") in risk
+        assert result.discarded == ()
+
+    @pytest.mark.parametrize("ending", ["but not on Fridays", "unless it is paid", "in theory"])
+    def test_a_cut_loses_no_limit(self, ending: str) -> None:
+        clauses = ", ".join(f"writes part {part} to the log" for part in range(90))
+        risk = f"The importer reads each row of the table again, {clauses}, {ending}."
+        result = compressed(make_finding(content={"description": risk, "severity": "high"}), budget=60)
+        assert (result.in_brief, result.warnings[-1].code) == ((), "findings_left_out")
 
     @pytest.mark.parametrize(
         "exception",
@@ -301,6 +323,45 @@ class TestRisks:
         lines = [line for line in result.brief.split("\n") if "severity: high" in line]
         assert len(lines) >= 5
         assert not [line for line in lines if line.startswith("(")]
+
+
+class TestWhole:
+    """Findings that fit go whole before anything is summarised."""
+
+    def test_everything_goes_if_it_fits(self) -> None:
+        findings = [
+            make_finding(
+                id=f"F-{place}",
+                content={"description": text, "explanation": "Seen in the logs.", "note": f"row {place}"},
+            )
+            for place, text in enumerate(_long_texts(4), 1)
+        ]
+        result = compressed(*findings)
+        for finding in findings:
+            assert all(text.rstrip(".") in result.brief for text in finding.content.values())
+        assert result.discarded == result.warnings == ()
+
+    def test_a_long_one_does_not_cost_a_short_one_its_words(self) -> None:
+        short = make_finding(id="F-1", content={"description": "Cents are lost.", "details": "On Mondays."})
+        starts = [f"Module part_{place} calls handle_{place}() on each start." for place in range(40)]
+        long = make_finding(id="F-2", content={"description": " ".join(starts)})
+        result = compressed(short, long, budget=120)
+        assert "On Mondays" in result.brief
+        assert set(result.in_brief) == {"F-1", "F-2"}
+
+    def test_many_leave_each_other_room(self) -> None:
+        findings = [
+            make_finding(id=f"F-{place}", content={"description": text, "details": text[::-1]})
+            for place, text in enumerate(_long_texts(9), 1)
+        ]
+        assert len(compressed(*findings).in_brief) == 9
+
+    def test_an_empty_brief_is_named(self) -> None:
+        result = compressed(make_finding(content={"nothing": None}))
+        assert [(each.code, each.message) for each in result.warnings] == [
+            ("empty_brief", "the brief is empty, although 1 finding is not critical"),
+            ("findings_left_out", "not handed on: F-001 (nothing said)"),
+        ]
 
 
 class TestSettings:

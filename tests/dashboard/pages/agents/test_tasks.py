@@ -219,7 +219,7 @@ def test_open_decisions_stop_it_until_they_are_resolved(
     response = owner_client.post(f"{place}advance", {"to": "design"}, follow=True)
     assert "F-001" in response.content.decode()
     assert Task.objects.get().phase == "analysis"
-    owner_client.post(f"{place}findings/1/resolve", {"resolution": "Whole cents"})
+    owner_client.post(f"{place}findings/1/resolve", {"answer": "Whole cents"})
     finding = Finding.objects.get()
     assert (finding.decision, finding.resolution) == ("resolved", "Whole cents")
     owner_client.post(f"{place}findings/1/resolve")
