@@ -22,6 +22,7 @@ from memory.mcp import tools
 from memory.mcp.callers import current_team_id
 from memory.mcp.handlers import NAME, TITLE, VERSION, answer
 from memory.mcp.stdio import checked_stdio
+from memory.mcp.taskprompts import PROMPTS
 
 # More at once would wait for a connection to the database, or for the interpreter.
 CALLS_AT_ONCE = 6
@@ -33,7 +34,7 @@ INSTRUCTIONS = (
 UNAVAILABLE = "A service that this needs is unavailable. Nothing was written. Try again in a few seconds."
 DELETED = "It was deleted in the meantime. Nothing was written."
 # Some clients add tools for these to every prompt, even if there are none.
-ABSENT: Final = ("prompts/", "resources/")
+ABSENT: Final = "resources/"
 READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITES: Final = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -96,6 +97,8 @@ def build_server() -> ContextServer:
     server = ContextServer()
     for tool, annotations in TOOLS:
         server.add_tool(_guarded(tool), annotations=annotations, structured_output=False)
+    for prompt in PROMPTS:
+        server.add_prompt(prompt)
     return server
 
 

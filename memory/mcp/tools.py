@@ -1,17 +1,19 @@
 """The tools. A model reads their docstrings and the descriptions of their arguments."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from contextopt.agents.handoffs.models import RESOLUTION_MAX
 from contextopt.agents.inputs import PLAN_MAX, ErrorText, Files, Phase
-from contextopt.agents.models import REPOSITORY_MAX, TASK_DESCRIPTION_MAX
+from contextopt.agents.models import QUALITY_MAX, REPOSITORY_MAX, TASK_DESCRIPTION_MAX
 from contextopt.assemblies.inputs import AssemblyIn
 from contextopt.assemblies.models import CONVERSATION_MAX, Assembly
 from contextopt.assemblies.placement.state import held_blocks
 from contextopt.engine.agents.retries import ROOT_CAUSE_CHARS
 from contextopt.engine.placement.choice import APPEND
 from contextopt.engine.settings import MAX_PART_TOKENS
+from contextopt.errors import InvalidInput
 from contextopt.inputs import BIGINT_MAX, NUMBER, QUERY_MAX, Id, Slug, Text
 from contextopt.spaces.inputs import Tags, Title, Type
 from contextopt.sql import find_one
@@ -29,6 +31,7 @@ from memory.mcp.handlers import (
     keep_memory,
     keep_record,
 )
+from memory.mcp.taskactions import StepAction, TaskAction, TaskRequest, check_arguments, run_action
 from memory.memories.inputs import Content
 from memory.questions.inputs import ExpectedId
 from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn
@@ -101,6 +104,10 @@ def remember(
 
 
 def task_step(
+    action: Annotated[
+        StepAction,
+        Field(description="failed: context after an error; the others change or read a stored task"),
+    ] = "context",
     task: Annotated[Text, Field(max_length=TASK_DESCRIPTION_MAX, description="a new task")] = "",
     task_id: Annotated[int, Field(ge=0, le=BIGINT_MAX, description="task of an earlier step"), NUMBER] = 0,
     phase: Annotated[
@@ -118,13 +125,36 @@ def task_step(
     ] = "",
     plan: Annotated[Text, Field(max_length=PLAN_MAX)] = "",
     files: Annotated[Files, Field(description="changed since, by path")] = {},  # noqa: B006 pydantic copies it
+    finding: Annotated[
+        dict[str, Any],
+        Field(description="for add_finding: category, content (object), confidence 0 to 1, tags, decision"),
+    ] = {},  # noqa: B006 pydantic copies it
+    finding_id: Annotated[Text, Field(max_length=20, description="for resolve_finding")] = "",
+    answer: Annotated[Text, Field(max_length=RESOLUTION_MAX, description="for resolve_finding")] = "",
+    force: Annotated[bool, Field(description="compress or advance with open decisions")] = False,
+    quality: Annotated[float | None, Field(ge=0, le=QUALITY_MAX, description="for complete"), NUMBER] = None,
     max_tokens: MaxTokens = 8_000,
 ) -> str:
-    """Get all you need for a step of a task: files, memories, documents, and what changed since a failure."""
+    """Get all you need for a step of a task: files, memories, findings handed on, changes since a failure."""
     caller = current()
+    given = {
+        "finding": finding,
+        "finding_id": finding_id,
+        "answer": answer,
+        "force": force,
+        "quality": quality,
+    }
+    check_arguments(action, given)
+    if action not in ("context", "failed"):
+        asked = TaskRequest(
+            task_id, finding, finding_id, answer, force, quality, plan=plan, files=tuple(files)
+        )
+        return run_action(caller, cast("TaskAction", action), asked, max_tokens)
     caller.check_write()
     caller.check_team()
     failure = describe_failure(error, root_cause, plan, files)
+    if action == "failed" and failure is None:
+        raise InvalidInput.of("error", "give error or root_cause with it")
     request = AgentStepIn(
         task_id=task_id or None,
         task=task or None,

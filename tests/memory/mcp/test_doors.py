@@ -58,12 +58,10 @@ def test_every_tool_works(each_door: Door, space: Space) -> None:
 
 
 def test_only_what_exists_is_announced(each_door: Door, space: Space) -> None:
-    """Some clients add tools for prompts and resources to every prompt if the server announces them."""
+    """Some clients add tools for resources to every prompt if the server announces them."""
 
     async def story(client: Client) -> tuple[str, dict[str, Any], list[int]]:
         calls = (
-            client.list_prompts(),
-            client.get_prompt("x"),
             client.list_resources(),
             client.list_resource_templates(),
             client.read_resource("file:///x"),
@@ -81,8 +79,8 @@ def test_only_what_exists_is_announced(each_door: Door, space: Space) -> None:
     asking = each_door if is_legacy else replace(each_door, mode="auto")
     revision, announced, refusals = asking.visit(story)
     assert (revision == "2026-07-28") is not is_legacy
-    assert set(announced) - {"experimental", "extensions"} == {"tools"}
-    assert refusals == [METHOD_NOT_FOUND] * 5
+    assert set(announced) - {"experimental", "extensions"} == {"tools", "prompts"}
+    assert refusals == [METHOD_NOT_FOUND] * 3
 
 
 def test_all_schemas_together_are_short(door: Door) -> None:
