@@ -17,7 +17,7 @@ SELECT id, 1, resolution, resolved_by, resolved_at
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0006_phase_links")]
+    dependencies: ClassVar = [("contextopt", "0008_phase_links")]
 
     operations: ClassVar = [
         migrations.CreateModel(

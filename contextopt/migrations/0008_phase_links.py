@@ -11,7 +11,7 @@ _HANDOFFS = [("analysis", "Analysis"), ("design", "Design"), ("implementation", 
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0005_words_of_any_script")]
+    dependencies: ClassVar = [("contextopt", "0007_imports")]
 
     operations: ClassVar = [
         migrations.CreateModel(
