@@ -68,6 +68,8 @@ GROUPS = (
             ("contextopt.message", "chat"),
             ("contextopt.gatewayrequest", "swap_horiz"),
             ("contextopt.gatewaygap", "report"),
+            ("contextopt.tokenfactor", "calculate"),
+            ("contextopt.importrun", "upload_file"),
         ),
     ),
     Group(
@@ -76,6 +78,7 @@ GROUPS = (
             ("contextopt.task", "task_alt"),
             ("contextopt.attempt", "replay"),
             ("contextopt.finding", "lightbulb"),
+            ("contextopt.resolution", "gavel"),
             ("contextopt.phasecompression", "compress"),
             ("contextopt.completion", "flag"),
             ("contextopt.repository", "account_tree"),
@@ -100,6 +103,7 @@ INTERNAL = Group(
         for label in (
             "auth.group",
             "contextopt.assemblypayload",
+            "contextopt.importpart",
             "contextopt.recordrevision",
             "contextopt.recordview",
             "contextopt.recordembedding",

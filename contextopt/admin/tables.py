@@ -4,8 +4,9 @@ from django.contrib.admin import EmptyFieldListFilter
 
 from contextopt.admin.base import display, view_only
 from contextopt.agents.completions import Completion
-from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.handoffs.models import Finding, PhaseCompression, Resolution
 from contextopt.agents.models import Attempt, Blob
+from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.chat.models import Conversation, Message
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.people.models import AuditEvent, ConnectCode, Invitation, StoredResponse, Throttle
@@ -17,6 +18,7 @@ from contextopt.search.models import (
     EmbeddingTodo,
     SearchCorpus,
 )
+from contextopt.spaces.importing.runs.models import ImportPart, ImportRun
 from contextopt.spaces.models import RecordEmbedding, RecordRevision, RecordView, SpaceCounts, SpaceHour
 
 # People and keys.
@@ -59,6 +61,14 @@ view_only(
 )
 view_only(SpaceCounts, "space live pinned deleted", search="space__name space__slug", order="-space_id")
 view_only(SpaceHour, "space hour live", filters="space")
+view_only(
+    ImportRun,
+    "space name state created_by created_at finished_at",
+    filters="state",
+    search="name =created_by",
+    shown="space name is_git newest state format error created_by created_at worked_at finished_at",
+)
+view_only(ImportPart, "run number", shown="run number", not_listed="content", hidden="content")
 
 # Conversations and the gateway.
 view_only(Conversation, "id title space team stage created_by active_at", filters="stage team")
@@ -86,6 +96,13 @@ view_only(
     not_listed="question answer",
 )
 view_only(GatewayGap, "id team requests created_at")
+view_only(
+    TokenFactor,
+    "team model kind prompts mean limit since updated_at",
+    filters="kind team",
+    search="model",
+    shown="team model kind prompts counted_tokens reported_tokens mean limit mean_before since updated_at",
+)
 
 
 # Coding agents.
@@ -113,6 +130,12 @@ view_only(
     search="=task__id =category",
     search_help="The number of a task, or a category.",
     not_listed="content",
+)
+view_only(
+    Resolution,
+    "finding number answer created_by created_at",
+    search="=finding__task__id =created_by",
+    not_listed="finding__content",
 )
 view_only(
     PhaseCompression,

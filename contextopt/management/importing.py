@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.fields import parse_input
-from contextopt.spaces.importing.encodings import check_encoding
+from contextopt.spaces.importing.charsets import check_encoding
 from contextopt.spaces.importing.pipeline import RECORD_FIELDS, ImportReport, ensure_space, import_rows
 from contextopt.spaces.importing.rows import LEFT_OUT, Found, ReadOptions
 from contextopt.spaces.inputs import SpaceIn

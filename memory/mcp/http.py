@@ -25,7 +25,7 @@ from contextopt.people.logins import count_wrong_key
 from contextopt.people.models import Way
 from contextopt.sql import DATABASE_UNREACHABLE
 from memory.mcp.callers import Caller, enter
-from memory.mcp.messages import find_repeated_key
+from memory.mcp.wire import find_repeated_key
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
 
 from contextopt.errors import InvalidInput
-from memory.mcp.messages import find_repeated_key
+from memory.mcp.wire import find_repeated_key
 
 STDIN = 0
 

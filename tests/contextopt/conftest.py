@@ -7,11 +7,15 @@ import pytest
 from django.test import Client
 
 import config.urls  # noqa: F401 it loads the admin's tables
+from contextopt.agents.handoffs.findings import resolve_finding
+from contextopt.agents.handoffs.inputs import ResolutionIn
 from contextopt.agents.handoffs.models import HandoffSettings
 from contextopt.agents.inputs import StandingDocumentIn
+from contextopt.agents.phaselinks import LinkIn, publish_link
 from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standingdocuments import attach_document
 from contextopt.assemblies.corrections import Correction
+from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.gateway.models import GatewayGap, GatewayPolicy
 from contextopt.people.connectcodes import make_code
 from contextopt.people.inputs import CodeIn, InvitationIn
@@ -21,6 +25,7 @@ from contextopt.repositories.models import RepositoryHistory
 from contextopt.search import registry
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import ensure_counted
+from contextopt.spaces.importing.runs.models import ImportPart, ImportRun
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import update_record
@@ -66,7 +71,10 @@ def make_world(space: Space) -> Space:
     factories.make_profile(space.team)
     task = factories.make_task(space.team, files={"a.py": "x = 1\n"})
     factories.make_attempt(task)
-    factories.make_finding(task)
+    decided = factories.make_finding(task, category="decisions", decision="open")
+    answer = ResolutionIn(answer="Whole cents")
+    resolve_finding(team_id=space.team_id, task_id=task.pk, number=decided.number, data=answer, actor="test")
+    publish_link(team=space.team, phase="building", data=LinkIn(profile="building"), created_by="test")
     factories.make_advance(task)
     HandoffSettings.objects.create(team=space.team, phase="analysis")
     RetrySettings.objects.create(team=space.team)
@@ -78,6 +86,9 @@ def make_world(space: Space) -> Space:
     GatewayPolicy.objects.create(space=space)
     factories.make_gateway_request(space)
     GatewayGap.objects.create(team=space.team, requests=3)
+    TokenFactor.objects.create(team=space.team, model="claude-opus-4-7", kind="prose")
+    run = ImportRun.objects.create(space=space, name="notes.zip", created_by="test")
+    ImportPart.objects.create(run=run, number=0, content=b"PK")
     ensure_counted(registry.get("record"), space.pk)
     report = CompletionIn(description="Fix the queue", plan="Look\nFix", quality_score=8)
     complete_task(team=space.team, data=report, actor="test")

@@ -7,7 +7,7 @@ import pytest
 
 from contextopt.assemblies.assemble import assemble_space
 from contextopt.assemblies.inputs import AssemblyIn
-from contextopt.engine.text import tokens
+from contextopt.engine.text import encodings, tokens
 from contextopt.search import registry
 from contextopt.search.embedders import current
 from contextopt.search.vectors.fill import ensure_embedded
@@ -47,7 +47,7 @@ def test_an_embedder_that_is_still_being_loaded(space: Space) -> None:
 def test_a_tokenizer_that_is_loaded_first(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = tokens.get_tokenizer("cl100k_base")
     monkeypatch.setattr(tokens, "_tokenizers", {})
-    monkeypatch.setattr(tokens, "_loadings", {})
+    monkeypatch.setattr(encodings, "_loadings", {})
     assert hidden_ms(space, "") > 20
     assert tokens.get_tokenizer("cl100k_base") is not tokenizer
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from contextopt.inputs import has_surrogate, read_digits
-from contextopt.spaces.importing.encodings import WINDOWS_NOTICE, LineDecoder
+from contextopt.spaces.importing.charsets import WINDOWS_NOTICE, LineDecoder
 from contextopt.spaces.importing.rows import (
     LEFT_OUT,
     LINE_MAX_BYTES,

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from contextopt.spaces.importing.charsets import UTF8_BOM, Recoded, sniff_utf16
 from contextopt.spaces.importing.csvfiles import read_table
-from contextopt.spaces.importing.encodings import UTF8_BOM, Recoded, sniff_utf16
 from contextopt.spaces.importing.jsonfiles import (
     FoundValue,
     begins_array,

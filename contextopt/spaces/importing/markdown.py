@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contextopt.spaces import models as limits
-from contextopt.spaces.importing.encodings import WINDOWS, WINDOWS_NOTICE, sniff_utf16
+from contextopt.spaces.importing.charsets import WINDOWS, WINDOWS_NOTICE, sniff_utf16
 from contextopt.spaces.importing.files import quoted, readable
 from contextopt.spaces.importing.frontmatter import FrontMatter, split_front_matter
 from contextopt.spaces.importing.git import SHALLOW, is_shallow, read_commit_dates, shorten

@@ -137,7 +137,7 @@ class _Contexts:
         is_enough = figures.contexts >= EXACT_BELOW
         by_stage = {row.stage: row for row in series.stages}
         scored, search = by_stage.get(SCORED_STAGE), by_stage.get(SEARCH_STAGE)
-        asks = search is not None and (scored is None or search.assemblies > scored.assemblies)
+        asks = (search.assemblies if search else 0) > (scored.assemblies if scored else 0)
         # A question's context may cost more: it pays for the answer.
         costs = scored is not None and scored.assemblies >= EXACT_BELOW and scored.tokens_saved < 0
         used = figures.utilisation

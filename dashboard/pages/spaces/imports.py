@@ -15,7 +15,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.models import Role
 from contextopt.spaces.importing.archives import ARCHIVE_SUFFIXES, PACKED_BYTES_MAX
-from contextopt.spaces.importing.encodings import check_encoding
+from contextopt.spaces.importing.charsets import check_encoding
 from contextopt.spaces.importing.formats import FORMATS, JSON_SUFFIXES, TABLE_SUFFIXES
 from contextopt.spaces.importing.markdown import SUFFIXES
 from contextopt.spaces.importing.pipeline import RECORD_FIELDS

@@ -9,10 +9,11 @@ from django.db.models import Model
 from django.test import Client
 
 from contextopt.admin import base
-from contextopt.agents.handoffs.models import Finding, PhaseCompression
+from contextopt.agents.handoffs.models import Finding, PhaseCompression, Resolution
 from contextopt.agents.models import Attempt, Blob, ReceiverFile, Task
 from contextopt.assemblies.corrections import Correction
 from contextopt.assemblies.models import Assembly, AssemblyPayload
+from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.chat.models import Conversation, Message
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
 from contextopt.people.models import StoredResponse, Team, Throttle
@@ -24,6 +25,7 @@ from contextopt.search.models import (
     EmbeddingTodo,
     SearchCorpus,
 )
+from contextopt.spaces.importing.runs.models import ImportPart, ImportRun
 from contextopt.spaces.models import (
     Record,
     RecordEmbedding,
@@ -41,10 +43,11 @@ from tests.walks import walk
 MODELS = [model for model in apps.get_app_config("contextopt").get_models() if not model._meta.auto_created]
 VIEW_ONLY = [
     Assembly, AssemblyPayload, Attempt, Blob, CodeBlob, Conversation, Correction, DocumentFrequency,
-    EmbeddingFill, EmbeddingModel, EmbeddingTodo, Finding, GatewayGap, GatewayPolicy, GatewayRequest, Message,
-    PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision, RecordView,
-    Repository, RepositoryFile, RepositoryHistory, SearchCorpus, SpaceCounts, SpaceHour, StoredResponse,
-    Task, Throttle,
+    EmbeddingFill, EmbeddingModel, EmbeddingTodo, Finding, GatewayGap, GatewayPolicy, GatewayRequest,
+    ImportPart, ImportRun, Message, PhaseCompression, ReceiverFile, RecordEmbedding, RecordRevision,
+    RecordView, Repository, RepositoryFile, RepositoryHistory, Resolution, SearchCorpus, SpaceCounts,
+    SpaceHour, StoredResponse,
+    Task, Throttle, TokenFactor,
 ]  # fmt: skip
 
 

@@ -52,6 +52,7 @@ PAGES = {
     "space_settings": True,
     "space_budget": True,
     "space_effect": True,
+    "space_recount": True,
     "space_proof": True,
     "version_proof": True,
     "record": True,

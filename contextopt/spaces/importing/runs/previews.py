@@ -8,8 +8,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from contextopt.spaces.importing.archives import is_archive
+from contextopt.spaces.importing.charsets import check_encoding
 from contextopt.spaces.importing.csvfiles import field_of, table_header
-from contextopt.spaces.importing.encodings import check_encoding
 from contextopt.spaces.importing.files import detect_format, open_input, peek, read_values
 from contextopt.spaces.importing.formats import FORMATS, SNIFFED_VALUES, read_path, recognise
 from contextopt.spaces.importing.markdown import is_note

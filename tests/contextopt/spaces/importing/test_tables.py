@@ -7,7 +7,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from contextopt.people.models import Team
-from contextopt.spaces.importing.encodings import WINDOWS_NOTICE
+from contextopt.spaces.importing.charsets import WINDOWS_NOTICE
 from contextopt.spaces.models import Record
 from tests.imports import rejections, run_import
 
