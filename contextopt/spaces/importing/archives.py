@@ -21,7 +21,7 @@ CHUNK_BYTES = 2**18
 PATH_MAX = 1_000
 NAME_SHOWN = 120
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
-# What macOS adds to each zip: copies of the names, without the contents.
+# macOS adds copies of the names to each zip, without the contents.
 RESOURCE_FORKS = "__MACOSX/"
 _DAMAGE = (
     tarfile.TarError,

@@ -56,7 +56,7 @@ OTHER_JSON = "{file} was left out: it holds neither conversations nor records"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a reader reads: a folder, or an open file with, if it is JSON, its values."""
+    """A source of rows: a folder, or an open file, with its values if it is JSON."""
 
     name: str
     file: str

@@ -62,7 +62,7 @@ class ImportReport:
     kept_in_metadata: set[str] = field(default_factory=set)
     """Names of fields that records do not have."""
     notices: dict[str, Notice] = field(default_factory=dict)
-    """What was left out or changed, by its message: the first place and the count."""
+    """The messages about rows that were left out or changed, each with its first place and its count."""
 
     @property
     def read(self) -> int:

@@ -239,7 +239,7 @@ def work_on(run_id: int, token: str = "") -> None:
         except PRODUCT_ERRORS as error:
             # A path of this machine means nothing to the person.
             _fail(run, re.sub(r"/\S*/contextopt-\S+?/", "", str(error)))
-        except Exception:
+        except Exception:  # Whatever fails here, the upload is deleted and the page says so.
             log.exception("import_failed", import_id=run.pk)
             _fail(run, "The import failed unexpectedly. The log of the server has the details.")
 

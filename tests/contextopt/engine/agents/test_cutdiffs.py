@@ -1,4 +1,4 @@
-"""What a cut diff shows: the new code, near what the error names."""
+"""A cut diff shows the new code, near the names in the error."""
 
 import re
 from collections.abc import Iterator
