@@ -15,6 +15,9 @@ from contextopt.search.vectors.fill import ensure_embedded
 from contextopt.spaces.models import Space
 from tests import factories
 from tests.browser.conftest import PHONE
+from tests.processes import database, wait_for_sessions_to_end
+
+IMPORTING = "importing"
 
 ANSWER = "The printer on the second floor broke when its roller was worn out."
 SUBJECTS = (
@@ -44,17 +47,21 @@ def test_from_old_data_to_an_answered_and_an_unanswered_question(
     space: Space,
     open_page: Callable[..., Page],
     check_accessibility: Callable[[Page], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("DATABASE_URL", database(IMPORTING))
     page = open_page(**PHONE)
     page.goto(f"/spaces/{space.slug}/import/")
     page.get_by_label("File").set_input_files(
         {"name": "old.jsonl", "mimeType": "application/x-ndjson", "buffer": old_rows()}
     )
-    page.get_by_role("button", name="Import").click()
+    page.get_by_role("button", name="Upload").click()
+    page.get_by_role("button", name="Import", exact=True).click()
 
     # The import proposes a window that holds its records, and one click sets it.
     expect(page.get_by_text("All 5 records are older than the window of 14 days")).to_be_visible()
     check_accessibility(page)
+    wait_for_sessions_to_end(IMPORTING)
     page.get_by_role("button", name="Include all records").click()
     page.goto(f"/spaces/{space.slug}/")
     preview = page.locator("#preview")

@@ -18,7 +18,7 @@ from contextopt.chat.endpoint import is_configured
 from contextopt.chat.models import Conversation, Message, MessageState
 from contextopt.chat.promptbuilder import Prompt, build_prompt
 from contextopt.engine.validation import BudgetExceeded, EngineError
-from contextopt.engine.values import ContextWarning
+from contextopt.engine.values import UNKNOWN_MODEL, ContextWarning
 from contextopt.engine.wording import plural
 from contextopt.inputs import BIGINT_MAX, read_digits
 from contextopt.people.models import Role
@@ -83,13 +83,19 @@ def read_turns(messages: Sequence[Message], actor: str, now: datetime) -> list[T
 
 
 def _read_warnings(messages: Sequence[Message]) -> dict[int | None, list[ContextWarning]]:
-    """Return the warnings of the messages' contexts by assembly, in one query if there are any."""
+    """Return the warnings of the messages' contexts by assembly, in one query if there are any.
+
+    The model's name is set for the whole server, so the chat does not repeat that it is unknown.
+    """
     warned = [
         message.assembly_id for message in messages if message.assembly and message.assembly.warning_codes
     ]
     if not warned:
         return {}
-    return {each.pk: each.warnings for each in AssemblyPayload.objects.filter(pk__in=warned)}
+    return {
+        each.pk: [warning for warning in each.warnings if warning.code != UNKNOWN_MODEL]
+        for each in AssemblyPayload.objects.filter(pk__in=warned)
+    }
 
 
 def answer_of(message: Message) -> Message | None:

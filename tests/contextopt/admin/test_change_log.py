@@ -16,6 +16,7 @@ from contextopt.admin.base import LoggedAdmin
 from contextopt.agents.handoffs.compression import default_budgets
 from contextopt.agents.handoffs.models import HandoffSettings
 from contextopt.agents.models import HandoffPhase, PhaseProfile
+from contextopt.agents.phaselinks import PhaseLink
 from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.people.models import ApiKey, AuditEvent, Membership, Role, Team, User
@@ -73,6 +74,7 @@ FORMS: dict[type[Model], Form] = {
     ),
     StandingDocument: Form(of_team(repository="shop", title="Style", content="Two."), {"content": "Tabs."}),
     PhaseProfile: Form(of_team(phase="building", budget_tokens=9_000, fields=["tree"], note="")),
+    PhaseLink: Form(of_team(phase="building", profile="building", receives="design", note="")),
     ContextConfig: Form(
         lambda space: {**given_settings(space), "space": space.pk, "note": "", "window_days": 7}
     ),
