@@ -85,7 +85,7 @@ def test_a_poll_does_not_interrupt_typing_a_decision(team: Team, open_page: Call
     factories.make_finding(task, decision="open")
     page = open_page(**DESK)
     page.goto(f"/tasks/{task.pk}/findings/")
-    decision = page.get_by_placeholder("Decision")
+    decision = page.get_by_placeholder("Answer")
     decision.press_sequentially("keep ")
     poll(page, "board")
     page.keyboard.type("floats")
