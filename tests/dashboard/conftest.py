@@ -24,7 +24,7 @@ HTMX = {"HX-Request": "true"}
 
 
 def log_in(user: User) -> Client:
-    """Return a client with a session of the user. Django's `force_login` needs many more statements."""
+    """Return a client that is logged in as the user, with fewer statements than `force_login` makes."""
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
     session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[-1]

@@ -1,4 +1,4 @@
-"""What memories are searched for: what a person asks, without what tools add."""
+"""Memories are searched for what a person asks, without what tools add."""
 
 from typing import Any
 
