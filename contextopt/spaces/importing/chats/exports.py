@@ -3,25 +3,20 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from contextopt.spaces.importing.chats.messages import (
-    BRANCHES,
-    SYSTEM,
-    THOUGHTS,
-    TOOLS,
     LeftOut,
     Message,
+    Reason,
     Thread,
     blocks_text,
+    conversation_rows,
     dict_of,
     dicts_of,
-    message_rows,
     text_of,
     with_attachments,
 )
 from contextopt.spaces.importing.jsonfiles import FoundValue
-from contextopt.spaces.importing.rows import Found, Rejection
+from contextopt.spaces.importing.rows import Found
 
-EMPTY = "conversations without messages were left out"
-IMAGES = "images, sounds and files without text were left out"
 # These tools of ChatGPT quote the person's own files.
 _OF_FILES = {"myfiles_browser", "file_search"}
 _THOUGHTS = {"thoughts", "reasoning_recap"}
@@ -30,24 +25,23 @@ _SETTINGS = {"user_editable_context", "model_editable_context"}
 
 def read_chatgpt(values: Iterable[FoundValue], file: str) -> Iterator[Found]:
     """Yield a row for each message on the active branch of each conversation."""
-    left_out = LeftOut(file)
-    for found in values:
-        if isinstance(found, Rejection):
-            yield found
-            continue
-        chat = dict_of(found.value)
-        nodes = {name: dict_of(node) for name, node in dict_of(chat.get("mapping")).items()}
-        branch = _active_branch(nodes, text_of(chat.get("current_node")))
-        said = [node for node in nodes.values() if _is_said(dict_of(node.get("message")))]
-        kept = [dict_of(node.get("message")) for node in branch]
-        left_out.add(BRANCHES, found.line, len(said) - sum(map(_is_said, kept)))
-        if not said:
-            left_out.add(EMPTY, found.line)
-        own = text_of(chat.get("conversation_id")) or text_of(chat.get("id"))
-        thread = Thread(own, text_of(chat.get("title")), "chatgpt", chat.get("create_time"))
-        messages = (_chatgpt_message(message, found.line, left_out) for message in kept if message)
-        yield from message_rows(thread, (each for each in messages if each), left_out, file)
-    yield from left_out.notices()
+    return conversation_rows(values, file, _chatgpt_chat)
+
+
+def _chatgpt_chat(
+    chat: Mapping[str, object], line: int, left_out: LeftOut
+) -> tuple[Thread, Iterable[Message]]:
+    nodes = {name: dict_of(node) for name, node in dict_of(chat.get("mapping")).items()}
+    branch = _active_branch(nodes, text_of(chat.get("current_node")))
+    said = [node for node in nodes.values() if _is_said(dict_of(node.get("message")))]
+    kept = [dict_of(node.get("message")) for node in branch]
+    left_out.add(Reason.BRANCHES, line, len(said) - sum(map(_is_said, kept)))
+    if not said:
+        left_out.add(Reason.EMPTY, line)
+    own = text_of(chat.get("conversation_id")) or text_of(chat.get("id"))
+    thread = Thread(own, text_of(chat.get("title")), "chatgpt", chat.get("create_time"))
+    messages = (_chatgpt_message(message, line, left_out) for message in kept if message)
+    return thread, (each for each in messages if each)
 
 
 def _active_branch(nodes: Mapping[str, Mapping[str, object]], leaf: str) -> list[Mapping[str, object]]:
@@ -86,17 +80,17 @@ def _chatgpt_message(message: Mapping[str, object], line: int, left_out: LeftOut
     metadata = dict_of(message.get("metadata"))
     is_file = kind == "tether_quote" or (role == "tool" and author.get("name") in _OF_FILES)
     if kind in _THOUGHTS:
-        left_out.add(THOUGHTS, line)
+        left_out.add(Reason.THOUGHTS, line)
         return None
     if role == "system" or kind in _SETTINGS or metadata.get("is_visually_hidden_from_conversation"):
         text = "".join(part for part in _parts(content) if isinstance(part, str))
-        left_out.add(SYSTEM, line, int(bool(text.strip()) or kind in _SETTINGS))
+        left_out.add(Reason.SYSTEM, line, int(bool(text.strip()) or kind in _SETTINGS))
         return None
     if not is_file and (role == "tool" or text_of(message.get("recipient")) not in {"", "all"}):
-        left_out.add(TOOLS, line)
+        left_out.add(Reason.TOOLS, line)
         return None
     texts = [_part_text(part) for part in _parts(content)]
-    left_out.add(IMAGES, line, texts.count(None))
+    left_out.add(Reason.IMAGES, line, texts.count(None))
     said = [text_of(content.get("text")), *map(text_of, texts)]
     text = "\n\n".join(part for part in said if part.strip())
     names = [text_of(each.get("name")) for each in dicts_of(metadata.get("attachments"))]
@@ -131,23 +125,20 @@ def _part_text(part: object) -> str | None:
 
 def read_claude(values: Iterable[FoundValue], file: str) -> Iterator[Found]:
     """Yield a row for each message of each conversation, with the texts of its attachments."""
-    left_out = LeftOut(file)
-    for found in values:
-        if isinstance(found, Rejection):
-            yield found
-            continue
-        chat = dict_of(found.value)
-        every = dicts_of(chat.get("chat_messages"))
-        kept = _claude_branch(every, text_of(chat.get("current_leaf_message_uuid")))
-        left_out.add(BRANCHES, found.line, len(every) - len(kept))
-        if not every:
-            left_out.add(EMPTY, found.line)
-        thread = Thread(
-            text_of(chat.get("uuid")), text_of(chat.get("name")), "claude.ai", chat.get("created_at")
-        )
-        messages = [_claude_message(message, found.line, left_out) for message in kept]
-        yield from message_rows(thread, messages, left_out, file)
-    yield from left_out.notices()
+    return conversation_rows(values, file, _claude_chat)
+
+
+def _claude_chat(
+    chat: Mapping[str, object], line: int, left_out: LeftOut
+) -> tuple[Thread, Iterable[Message]]:
+    every = dicts_of(chat.get("chat_messages"))
+    kept = _claude_branch(every, text_of(chat.get("current_leaf_message_uuid")))
+    left_out.add(Reason.BRANCHES, line, len(every) - len(kept))
+    if not every:
+        left_out.add(Reason.EMPTY, line)
+    own, title = text_of(chat.get("uuid")), text_of(chat.get("name"))
+    thread = Thread(own, title, "claude.ai", chat.get("created_at"))
+    return thread, [_claude_message(message, line, left_out) for message in kept]
 
 
 def _claude_branch(messages: list[dict[str, object]], leaf: str) -> list[dict[str, object]]:
@@ -172,7 +163,7 @@ def _claude_message(message: Mapping[str, object], line: int, left_out: LeftOut)
     files = [text_of(each.get("file_name")) for each in dicts_of(message.get("files"))]
     with_text = {name for name, content in attachments if content.strip()}
     names = [name for name, _ in attachments] + [name for name in files if name]
-    left_out.add(IMAGES, line, sum(name not in with_text for name in dict.fromkeys(names)))
+    left_out.add(Reason.IMAGES, line, sum(name not in with_text for name in dict.fromkeys(names)))
     role = "user" if message.get("sender") == "human" else text_of(message.get("sender"))
     return Message(
         id=text_of(message.get("uuid")),

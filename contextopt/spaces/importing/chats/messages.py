@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import PurePath
 
 from contextopt.inputs import make_storable
@@ -18,15 +19,24 @@ from contextopt.spaces.importing.rows import Found, Notice, RawRow, Rejection
 SPARE = frozenset({"date", "metadata"})
 # Larger times are milliseconds.
 SECONDS_MAX = 10**11
-WITHOUT_TEXT = "messages without text, such as images alone, were left out"
-SYSTEM = "instructions to the model were left out"
-TOOLS = "tool calls and their results were left out"
-THOUGHTS = "the model's reasoning was left out"
-BRANCHES = "messages of other branches than the active one were left out"
-ADDED = "texts that the tool added by itself were left out"
-CUT = f"messages of more than {limits.NOTES_MAX:,} characters were cut"
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 _PEOPLE = {"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant"}
+
+
+class Reason(StrEnum):
+    """Why a part of a conversation is left out or cut, as reports say it."""
+
+    WITHOUT_TEXT = "messages without text, such as images alone, were left out"
+    EMPTY = "conversations without messages were left out"
+    IMAGES = "images, sounds and files without text were left out"
+    SYSTEM = "instructions to the model were left out"
+    TOOLS = "tool calls and their results were left out"
+    THOUGHTS = "the model's reasoning was left out"
+    BRANCHES = "messages of other branches than the active one were left out"
+    SUBAGENTS = "messages between the agent and its own subagents were left out"
+    SUMMARIES = "summaries that stood in for earlier messages were left out"
+    ADDED = "texts that the tool added by itself were left out"
+    CUT = f"messages of more than {limits.NOTES_MAX:,} characters were cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +91,10 @@ def message_rows(
     for message in messages:
         text = make_storable(message.text).strip()
         if not text:
-            left_out.add(WITHOUT_TEXT, message.line)
+            left_out.add(Reason.WITHOUT_TEXT, message.line)
             continue
         if len(text) > limits.NOTES_MAX:
-            left_out.add(CUT, message.line)
+            left_out.add(Reason.CUT, message.line)
         before = message.said_at if message.said_at is not None else before
         yield RawRow(
             message.line,
@@ -104,6 +114,22 @@ def message_rows(
             SPARE,
         )
         place += 1
+
+
+def conversation_rows(
+    values: Iterable[FoundValue],
+    file: str,
+    read: Callable[[Mapping[str, object], int, LeftOut], tuple[Thread, Iterable[Message]]],
+) -> Iterator[Found]:
+    """Yield the rows of an export with one conversation per value, which `read` takes apart."""
+    left_out = LeftOut(file)
+    for found in values:
+        if isinstance(found, Rejection):
+            yield found
+        else:
+            thread, messages = read(dict_of(found.value), found.line, left_out)
+            yield from message_rows(thread, messages, left_out, file)
+    yield from left_out.notices()
 
 
 def _title(speaker: str, conversation: str) -> str:
@@ -164,9 +190,9 @@ def blocks_text(content: object, line: int, left_out: LeftOut) -> str:
             continue
         kind = text_of(dict_of(block).get("type"))
         if kind in {"thinking", "redacted_thinking", "reasoning"}:
-            left_out.add(THOUGHTS, line)
+            left_out.add(Reason.THOUGHTS, line)
         elif "tool" in kind or "function" in kind:
-            left_out.add(TOOLS, line)
+            left_out.add(Reason.TOOLS, line)
         else:
             parts.append(text_of(dict_of(block).get("text")))
     return "\n\n".join(part for part in parts if part.strip())
@@ -221,10 +247,10 @@ def _role_message(value: Mapping[str, object], line: int, left_out: LeftOut) -> 
     role = text_of(value.get("role"))
     role = _PEOPLE.get(role, role)
     if role in {"system", "developer"}:
-        left_out.add(SYSTEM, line)
+        left_out.add(Reason.SYSTEM, line)
         return None
     if role in {"tool", "function"} or (value.get("tool_calls") and not value.get("content")):
-        left_out.add(TOOLS, line)
+        left_out.add(Reason.TOOLS, line)
         return None
     given = value.get("id") or value.get("uuid") or value.get("message_id") or ""
     return Message(

@@ -7,13 +7,9 @@ from pathlib import PurePath
 
 from contextopt.engine.text.promptparts import is_wrapped
 from contextopt.spaces.importing.chats.messages import (
-    ADDED,
-    BRANCHES,
-    SYSTEM,
-    THOUGHTS,
-    TOOLS,
     LeftOut,
     Message,
+    Reason,
     Thread,
     blocks_text,
     dict_of,
@@ -25,8 +21,6 @@ from contextopt.spaces.importing.chats.messages import (
 from contextopt.spaces.importing.jsonfiles import FoundValue
 from contextopt.spaces.importing.rows import Found, Rejection
 
-SUBAGENTS = "messages between the agent and its own subagents were left out"
-SUMMARIES = "summaries that stood in for earlier messages were left out"
 # Messages that the program writes in the model's name.
 _SYNTHETIC = "<synthetic>"
 # A command of the person's: its name, and what they wrote after it.
@@ -64,7 +58,7 @@ def read_claude_code(values: Iterable[FoundValue], file: str, name: str) -> Iter
         if not own:
             continue
         if entry.get("isSidechain"):
-            left_out.add(SUBAGENTS, found.line)
+            left_out.add(Reason.SUBAGENTS, found.line)
             continue
         nodes[own] = _claude_node(entry, found.line, left_out)
         if nodes[own].message is not None:
@@ -72,7 +66,7 @@ def read_claude_code(values: Iterable[FoundValue], file: str, name: str) -> Iter
     branch = _follow(nodes, leaf)
     count = sum(node.message is not None for node in nodes.values())
     messages = _with_files(branch)
-    left_out.add(BRANCHES, 1, count - len(messages))
+    left_out.add(Reason.BRANCHES, 1, count - len(messages))
     thread = Thread(session or PurePath(name).stem, title, "claude-code")
     yield from message_rows(thread, messages, left_out, file)
     yield from left_out.notices()
@@ -88,14 +82,14 @@ def _claude_node(entry: Mapping[str, object], line: int, left_out: LeftOut) -> _
         return _Node(parent)
     said = dict_of(entry.get("message"))
     if entry.get("isCompactSummary"):
-        left_out.add(SUMMARIES, line)
+        left_out.add(Reason.SUMMARIES, line)
         return _Node(parent)
     text = person_words(blocks_text(said.get("content"), line, left_out))
     is_added = bool(entry.get("isMeta")) or said.get("model") == _SYNTHETIC
     if kind == "user" and not is_added and text.lstrip().startswith("<"):
         text, is_added = _read_wrapped(text)
     if is_added:
-        left_out.add(ADDED, line)
+        left_out.add(Reason.ADDED, line)
         return _Node(parent)
     if not text.strip():
         return _Node(parent)
@@ -191,7 +185,7 @@ def read_codex(values: Iterable[FoundValue], file: str, name: str) -> Iterator[F
         elif kind == "turn_context":
             state.model = text_of(payload.get("model")) or state.model
         elif kind == "compacted":
-            left_out.add(SUMMARIES, found.line)
+            left_out.add(Reason.SUMMARIES, found.line)
             # The model's answer to the program's own question for a summary.
             if state.messages and state.messages[-1].text.strip() in text_of(payload.get("message")):
                 state.messages.pop()
@@ -213,7 +207,7 @@ def _undo(state: _CodexSession, event: Mapping[str, object], line: int, left_out
     starts = [place for place, message in enumerate(state.messages) if message.speaker == "user"]
     if turns > 0 and starts:
         del state.messages[starts[-min(turns, len(starts))] :]
-    left_out.add(BRANCHES, line, before - len(state.messages))
+    left_out.add(Reason.BRANCHES, line, before - len(state.messages))
 
 
 def _add_item(
@@ -221,17 +215,17 @@ def _add_item(
 ) -> None:
     kind, role = text_of(item.get("type")), text_of(item.get("role"))
     if kind == "reasoning":
-        left_out.add(THOUGHTS, line)
+        left_out.add(Reason.THOUGHTS, line)
     elif "call" in kind:
-        left_out.add(TOOLS, line)
+        left_out.add(Reason.TOOLS, line)
     if kind != "message":
         return
     if role not in {"user", "assistant"}:
-        left_out.add(SYSTEM, line)
+        left_out.add(Reason.SYSTEM, line)
         return
     text = blocks_text(item.get("content"), line, left_out)
     if role == "user" and (text.lstrip().startswith(_INSTRUCTIONS) or (text.strip() and is_wrapped(text))):
-        left_out.add(ADDED, line)
+        left_out.add(Reason.ADDED, line)
         return
     metadata = {"role": role, "model": state.model if role == "assistant" else "", "folder": state.folder}
     # A session file only grows, so its lines name its messages.

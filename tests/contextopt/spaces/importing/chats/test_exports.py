@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from contextopt.spaces.importing.chats.exports import EMPTY, IMAGES
-from contextopt.spaces.importing.chats.messages import (
-    BRANCHES,
-    SYSTEM,
-    THOUGHTS,
-    TOOLS,
-    WITHOUT_TEXT,
-)
+from contextopt.spaces.importing.chats.messages import Reason
 from contextopt.spaces.models import Record
 from tests.contextopt.spaces.importing.chats.exportfiles import (
     chatgpt_nodes,
@@ -65,14 +58,21 @@ def test_only_the_active_branch_of_a_chatgpt_conversation_is_read(tmp_path: Path
     # A message without a date has that of the one before.
     assert rows[4]["date"] == rows[2]["date"]
     assert rows[2]["metadata"]["attachments"] == ["pier.png"]
-    assert left_out == {BRANCHES: 1, SYSTEM: 2, THOUGHTS: 1, TOOLS: 2, IMAGES: 1, WITHOUT_TEXT: 1}
+    assert left_out == {
+        Reason.BRANCHES: 1,
+        Reason.SYSTEM: 2,
+        Reason.THOUGHTS: 1,
+        Reason.TOOLS: 2,
+        Reason.IMAGES: 1,
+        Reason.WITHOUT_TEXT: 1,
+    }
 
 
 def test_without_a_current_message_the_newest_branch_is_read(tmp_path: Path) -> None:
     path = write_json(tmp_path / "conversations.json", [chatgpt_chat(*FERRY[:4])])
     rows, left_out = read_rows(path)
     assert [row["external_id"] for row in rows] == ["q1", "new"]
-    assert left_out == {BRANCHES: 1, SYSTEM: 1}
+    assert left_out == {Reason.BRANCHES: 1, Reason.SYSTEM: 1}
 
 
 def test_an_export_that_goes_in_circles_ends(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_an_export_that_goes_in_circles_ends(tmp_path: Path) -> None:
 def test_a_conversation_without_messages_is_named(tmp_path: Path) -> None:
     path = write_json(tmp_path / "conversations.json", [chatgpt_chat(), chatgpt_chat(*FERRY[:2])])
     rows, left_out = read_rows(path)
-    assert (len(rows), left_out[EMPTY]) == (1, 1)
+    assert (len(rows), left_out[Reason.EMPTY]) == (1, 1)
 
 
 def claude_message(own: str, sender: str, text: str, **fields: object) -> dict[str, object]:
@@ -119,7 +119,7 @@ def test_a_claude_conversation_keeps_the_text_of_attachments(tmp_path: Path) -> 
         ("Assistant in Rota", "Ann."),
     ]
     assert rows[0]["metadata"]["attachments"] == ["rota.txt", "scan.pdf", "photo.jpg"]
-    assert left_out == {IMAGES: 2, THOUGHTS: 1, TOOLS: 1}
+    assert left_out == {Reason.IMAGES: 2, Reason.THOUGHTS: 1, Reason.TOOLS: 1}
 
 
 @pytest.mark.parametrize(("leaf", "kept"), [("aa", ["q", "aa"]), ("", ["q", "aaa"]), ("gone", ["q", "aaa"])])
@@ -135,7 +135,7 @@ def test_only_the_active_branch_of_a_claude_conversation_is_read(
     chat = {"uuid": "u", "name": "", "chat_messages": messages, "current_leaf_message_uuid": leaf}
     rows, left_out = read_rows(write_json(tmp_path / "conversations.json", [chat]))
     assert [row["external_id"] for row in rows] == kept
-    assert left_out == {BRANCHES: 1}
+    assert left_out == {Reason.BRANCHES: 1}
 
 
 @pytest.mark.django_db

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contextopt.spaces.importing.chats.messages import SYSTEM, TOOLS, WITHOUT_TEXT, read_moment
+from contextopt.spaces.importing.chats.messages import Reason, read_moment
 from contextopt.spaces.importing.formats import read_path
 from contextopt.spaces.importing.rows import Rejection
 from contextopt.spaces.models import Record
@@ -32,7 +32,7 @@ def test_lines_of_messages_are_one_conversation_unless_they_name_theirs(tmp_path
         ("support", 2, "User", "Thanks"),
     ]
     assert rows[1]["date"] == rows[3]["date"] == "2026-07-01T10:00:00+00:00"
-    assert left_out == {SYSTEM: 1, TOOLS: 2, WITHOUT_TEXT: 1}
+    assert left_out == {Reason.SYSTEM: 1, Reason.TOOLS: 2, Reason.WITHOUT_TEXT: 1}
 
 
 def test_conversations_with_lists_of_messages_are_read(tmp_path: Path) -> None:

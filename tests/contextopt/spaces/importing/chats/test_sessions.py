@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from contextopt.spaces.importing.chats.messages import ADDED, BRANCHES, SYSTEM, THOUGHTS, TOOLS
-from contextopt.spaces.importing.chats.sessions import SUBAGENTS, SUMMARIES
+from contextopt.spaces.importing.chats.messages import Reason
 from tests.contextopt.spaces.importing.chats.exportfiles import read_rows, said, write_lines
 
 
@@ -68,7 +67,14 @@ def test_a_claude_code_session_is_read_along_the_branch_that_ends_it(tmp_path: P
     assert [row["position"] for row in rows] == [0, 1, 2, 3, 4, 5]
     assert {(row["thread"], row["source"]) for row in rows} == {("s-1", "claude-code")}
     assert rows[0]["metadata"] == {"role": "user", "folder": "/srv/shop", "branch": "main"}
-    assert left_out == {THOUGHTS: 1, TOOLS: 2, BRANCHES: 2, ADDED: 3, SUBAGENTS: 1, SUMMARIES: 1}
+    assert left_out == {
+        Reason.THOUGHTS: 1,
+        Reason.TOOLS: 2,
+        Reason.BRANCHES: 2,
+        Reason.ADDED: 3,
+        Reason.SUBAGENTS: 1,
+        Reason.SUMMARIES: 1,
+    }
 
 
 def test_a_file_that_is_attached_to_the_last_message_is_kept(tmp_path: Path) -> None:
@@ -127,7 +133,14 @@ def test_a_codex_session_is_read_without_turns_that_were_undone(tmp_path: Path) 
     ]
     assert {(row["thread"], row["source"]) for row in rows} == {("t-1", "codex")}
     assert (rows[0]["external_id"], rows[1]["metadata"]["model"]) == ("t-1:6", "gpt-5-codex")
-    assert left_out == {SYSTEM: 1, ADDED: 2, THOUGHTS: 1, TOOLS: 2, BRANCHES: 2, SUMMARIES: 1}
+    assert left_out == {
+        Reason.SYSTEM: 1,
+        Reason.ADDED: 2,
+        Reason.THOUGHTS: 1,
+        Reason.TOOLS: 2,
+        Reason.BRANCHES: 2,
+        Reason.SUMMARIES: 1,
+    }
 
 
 def test_a_session_of_an_early_codex_is_read(tmp_path: Path) -> None:
