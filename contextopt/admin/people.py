@@ -175,7 +175,7 @@ class TeamAdmin(OwnerAdmin):
     # Also orders the choices in other forms, which load in pages.
     ordering = ("name",)
     search_fields = ("name", "slug")
-    fields = ("name", "slug", "time_zone")
+    fields = ("name", "slug", "time_zone", "date_order")
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
     inlines = (MembershipInline,)
 

@@ -24,6 +24,7 @@ class TeamOut(TypedDict):
     slug: str
     name: str
     time_zone: str
+    date_order: Literal["", "day", "month"]
 
 
 class KeyOut(TypedDict):

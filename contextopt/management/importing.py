@@ -2,8 +2,8 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain, islice
-from zoneinfo import ZoneInfo
 
 from django.core.management.base import CommandParser
 
@@ -11,6 +11,7 @@ from contextopt.errors import InvalidInput
 from contextopt.management.base import ACTOR, DONE, REJECTED, Options, Progress, ReportingCommand, team_of
 from contextopt.management.fields import parse_input
 from contextopt.spaces.importing.charsets import check_encoding
+from contextopt.spaces.importing.csvfiles import AUTHOR
 from contextopt.spaces.importing.pipeline import RECORD_FIELDS, ImportReport, ensure_space, import_rows
 from contextopt.spaces.importing.rows import LEFT_OUT, Found, ReadOptions
 from contextopt.spaces.inputs import SpaceIn
@@ -26,8 +27,8 @@ def add_reading_options(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "--dates", choices=list(DATE_ORDERS),
-        help="order of dates such as 03/04/2026 (default: as other dates in the file show, or usual in the "
-        "team's time zone)",
+        help="order of dates such as 03/04/2026 (default: as other dates in the file show, or as the team's "
+        "settings say)",
     )  # fmt: skip
     parser.add_argument(
         "--column", metavar="NAME=FIELD", action="append", default=[],
@@ -41,16 +42,15 @@ def reading_options(options: Options) -> ReadOptions:
     Raises:
         InvalidInput: an encoding or a field is unknown.
     """
-    zone = ZoneInfo(team_of(options).time_zone)
     order = options.get("dates")
     columns: dict[str, str] = {}
     for given in options.get("column") or ():
         name, equals, target = given.rpartition("=")
-        if not name or not equals or target not in {*RECORD_FIELDS, LEFT_OUT}:
+        if not name or not equals or target not in {*RECORD_FIELDS, AUTHOR, LEFT_OUT}:
             raise InvalidInput.of("--column", f"{given[:80]!r} is not NAME=FIELD with a field of records")
         columns[name] = target
-    return ReadOptions(
-        zone=zone,
+    return replace(
+        ReadOptions.of(team_of(options)),
         month_first=DATE_ORDERS[order] if order else None,
         encoding=check_encoding(options.get("encoding") or ""),
         columns=columns,

@@ -24,7 +24,7 @@ LAST_ADMIN = "A team needs an admin. Make someone else an admin first."
 
 @transaction.atomic
 def update_team(*, team: Team, fields: Mapping[str, str], actor: str) -> None:
-    """Store a team's new name, slug or time zone."""
+    """Store a team's new name, slug, time zone or order of dates."""
     before = Team.objects.filter(pk=team.pk).values("id", *fields).get()
     changes = {name: value for name, value in fields.items() if before[name] != value}
     for name, value in changes.items():
@@ -230,7 +230,8 @@ def find_last_admins(leaving: Collection[int]) -> list[Membership]:
 
 def note_created(*, team: Team, actor: str) -> None:
     """Log a new team."""
-    after = {"name": team.name, "slug": team.slug, "time_zone": team.time_zone}
+    noted = ("name", "slug", "time_zone", "date_order")
+    after = {name: value for name in noted if (value := getattr(team, name))}
     note_event(team_id=team.pk, actor=actor, action="team.created", subject=team.name, after=after)
 
 

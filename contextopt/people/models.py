@@ -35,6 +35,14 @@ def validate_time_zone(name: str) -> None:
         raise ValidationError(f"{name!r} is not a time zone; use a name such as Europe/Oslo")
 
 
+class DateOrder(models.TextChoices):
+    """How the people of a team write 3 April 2026 in figures."""
+
+    ZONE = "", "As usual in the time zone"
+    DAY = "day", "Day first (31/12/2026)"
+    MONTH = "month", "Month first (12/31/2026)"
+
+
 class User(AbstractUser):
     """A person who logs in. Their memberships say what they may do."""
 
@@ -56,9 +64,20 @@ class Team(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=NAME_MAX)
     time_zone = models.CharField(max_length=64, default="UTC", validators=[validate_time_zone])
+    date_order = models.CharField(
+        max_length=5,
+        choices=DateOrder,
+        blank=True,
+        help_text="How imports read dates such as 03/04/2026 if no date in the column shows the order.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = TeamQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(condition=Q(date_order__in=DateOrder.values), name="team_date_order"),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -6,11 +6,12 @@ Values below an empty header are kept under the column's number, such as `column
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import BinaryIO
 
+from contextopt.engine.text.lexical import without_accents
 from contextopt.inputs import has_surrogate, read_digits
 from contextopt.spaces.importing.charsets import WINDOWS_NOTICE, LineDecoder
 from contextopt.spaces.importing.rows import (
@@ -32,6 +33,33 @@ CELL_MAX = 2_000_000
 COLUMNS_MAX = 1_000
 NAME_SHOWN = 80
 _FIELDS = {name.lower(): name for name in RecordIn.model_fields}
+AUTHOR = "author"
+"""Kept in the metadata, where a question that names a person looks for it."""
+# Other names of the fields, in English, Norwegian, German, French, Spanish, Japanese and a few more.
+# If several columns could be one field, the name that is earliest here wins.
+_OTHER_NAMES = {
+    "title": "subject heading headline summary emne tittel overskrift betreff titel überschrift objet "
+    "sujet titre asunto título oggetto titolo assunto ämne rubrik onderwerp 件名 題名 タイトル 标题 "
+    "主题 제목 name navn nom nombre",
+    "notes": "text body content message description comment tekst brødtekst melding innhold beskrivelse "
+    "notat inhalt nachricht beschreibung bemerkung texte contenu corps texto cuerpo contenido mensaje "
+    "descripción testo contenuto innehåll inhoud 本文 内容 メッセージ 説明 正文 본문 내용",
+    "date": "created timestamp dato tidspunkt datum zeitpunkt horodatage fecha 日付 日時 年月日 日期 날짜",
+    "type": "category kategori kategorie catégorie categoría categoria 種類 分類 カテゴリ 类型 종류",
+    "tags": "labels keywords etiketter stikkord schlagwörter stichwörter étiquettes mots-clés etiquetas "
+    "タグ 标签 태그",
+    "thread": "conversation samtale tråd unterhaltung conversación スレッド 会話",
+    AUTHOR: "author sender from forfatter avsender verfasser autor absender auteur expéditeur remitente "
+    "autore mittente författare 作成者 作者 著者 差出人 投稿者 发件人 작성자",
+}
+# The field that each name stands for, and the name's place among those of the field.
+_GUESSES = {
+    without_accents(name): (target, place)
+    for target, names in _OTHER_NAMES.items()
+    for place, name in enumerate(names.split())
+}
+# Where a column has gaps, some programs write its whole numbers with decimals.
+_WHOLE = re.compile(r"(-?\d{1,18})[.,]0{1,6}")
 NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -86,6 +114,10 @@ def read_table(lines: Lines, file: str, columns: Mapping[str, str] = NO_COLUMNS)
     for name, target in zip(header, names, strict=True):
         if target == LEFT_OUT:
             yield Notice(header_number, f"the column {name.strip()[:NAME_SHOWN]!r} was left out", file)
+        elif target and name.strip() not in columns and target.lower() != name.strip().lower():
+            yield Notice(
+                header_number, f"the column {name.strip()[:NAME_SHOWN]!r} was read as {target}", file
+            )
     yield from _rows(reader, names, lines, file)
     if decoder.is_windows:
         yield Notice(0, WINDOWS_NOTICE, file)
@@ -144,8 +176,9 @@ class StrictReader:
 
 def _header(cells: list[str], columns: Mapping[str, str]) -> list[str]:
     """Return the field of each column, its own name for the metadata, `LEFT_OUT`, or "" without a name."""
-    names = [cell.strip() for cell in cells]
-    names = [field_of(name, columns) for name in names]
+    cells = [cell.strip() for cell in cells]
+    guessed = guess_fields([name for name in cells if name not in columns], taken=columns.values())
+    names = [guessed.get(name) or field_of(name, columns) for name in cells]
     counts = Counter(name for name in names if name not in ("", LEFT_OUT))
     if counts.total() > COLUMNS_MAX:
         raise UnusableSource(
@@ -159,6 +192,21 @@ def _header(cells: list[str], columns: Mapping[str, str]) -> list[str]:
         if count > 1 or _is_an_unnamed(name, names):
             raise UnusableSource(f"the header names the column {name!r} twice")
     return names
+
+
+def guess_fields(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
+    """Return the field of each column whose name says it in one of many languages, one column for a field.
+
+    Columns with the name of a field have it anyway. Fields that are `taken` get no other column.
+    """
+    names = list(names)
+    taken = {*taken, *(_FIELDS[name.lower()] for name in names if name.lower() in _FIELDS)}
+    found: dict[str, tuple[int, str]] = {}
+    for name in names:
+        target, rank = _GUESSES.get(without_accents(name.lower()), ("", 0))
+        if target and name.lower() not in _FIELDS and target not in taken:
+            found[target] = min(found.get(target, (rank, name)), (rank, name))
+    return {name: target for target, (_, name) in found.items()}
 
 
 def field_of(name: str, columns: Mapping[str, str]) -> str:
@@ -213,6 +261,8 @@ def _read_cells(names: Sequence[str], cells: Sequence[str], line: int, file: str
     if len(unnamed) > COLUMNS_MAX:
         return Rejection(line, "row", f"has values in more than {COLUMNS_MAX:,} columns without a name", file)
     fields: dict[str, object] = {**named, **unnamed}
+    if whole := _WHOLE.fullmatch(named.get("position", "")):
+        fields["position"] = whole[1]
     if tags := named.get("tags", "").strip():
         fields["tags"] = split_tags(tags)
     if "metadata" in named:

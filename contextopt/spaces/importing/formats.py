@@ -90,7 +90,7 @@ def _read_json_rows(source: Source) -> Iterator[Found]:
     rows = read_rows(source.values, source.file)
     if source.options.columns:
         rows = (_rename(row, source.options) if isinstance(row, RawRow) else row for row in rows)
-    return resolve_dates(rows, source.options.zone, month_first=source.options.month_first)
+    return resolve_dates(rows, source.options)
 
 
 def _rename(row: RawRow, options: ReadOptions) -> RawRow:
@@ -102,7 +102,7 @@ def _rename(row: RawRow, options: ReadOptions) -> RawRow:
 
 def _read_table(source: Source) -> Iterator[Found]:
     rows = read_columns(source.lines, source.file, source.options)
-    return resolve_dates(rows, source.options.zone, month_first=source.options.month_first, is_table=True)
+    return resolve_dates(rows, source.options, is_table=True)
 
 
 def _read_slack(source: Source) -> Iterator[Found]:

@@ -2,22 +2,32 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import chain
 from zoneinfo import ZoneInfo
 
 from contextopt.limits import DATE_MAX, DATE_MIN
-from contextopt.spaces.importing.rows import Found, Notice, RawRow
+from contextopt.people.models import DateOrder
+from contextopt.spaces.importing.rows import Found, Notice, RawRow, ReadOptions
 
 DATE_FIELDS = ("date", "last_viewed_at", "deleted_at")
-# The order of 03/04/2026 is judged by this many rows, or fewer if they are long.
-JUDGED_ROWS, JUDGED_BYTES = 1_000, 4 * 2**20
+# The order of 03/04/2026 is judged by this many rows, and by more if they show none, up to this size.
+JUDGED_ROWS, JUDGED_BYTES = 1_000, 32 * 2**20
 # Spreadsheets count days from here. The numbers of other years are more likely something else.
 EXCEL_START = datetime(1899, 12, 30)  # noqa: DTZ001 - a spreadsheet's days have no time zone
 EXCEL_DAYS = range(20_000, 80_000)
+NAME_SHOWN = 40
 EXCEL_NOTICE = "a number was read as a spreadsheet's date"
-UNDECIDED = "dates such as 03/04/2026 were read {order} first, since no date in the file shows the order"
+UNDECIDED = (
+    "{column}: dates such as {sample} were read {order} first, {why}, since no date in the column "
+    "shows the order"
+)
+MIXED = (
+    "{column}: some dates have the day first and some the month; those that can be both, such as "
+    "{sample}, were read {order} first, {why}"
+)
+BY_TEAM, BY_ZONE = "as the team's settings say", "as is usual in the team's time zone"
 
 _WITH_OFFSET = len("2026-01-31T12:00:00Z")
 # The time zones of countries that write the month first.
@@ -45,12 +55,25 @@ def is_month_first(zone: ZoneInfo) -> bool:
     return _MONTH_FIRST.fullmatch(zone.key) is not None
 
 
+def month_first_of(options: ReadOptions) -> bool:
+    """Return whether the month comes first in dates that do not show it."""
+    if options.month_first is not None:
+        return options.month_first
+    if options.date_order == DateOrder.ZONE:
+        return is_month_first(options.zone)
+    return options.date_order == DateOrder.MONTH
+
+
 @dataclass(frozen=True, slots=True)
 class LocalDates:
-    """Reads dates and times without an offset as those of a time zone."""
+    """Reads dates and times without an offset as those of a time zone.
+
+    If the orders of a column are `mixed`, a date that has only one reading gets it, whatever the order.
+    """
 
     zone: ZoneInfo
     is_month_first: bool = False
+    is_mixed: bool = False
 
     def read(self, text: str) -> str | None:
         """Return a date-time in ISO format with its offset, None for what is no date of these forms."""
@@ -88,6 +111,8 @@ class LocalDates:
         # Points are never written between month, day and year in this order.
         if self.is_month_first and parts.get("mark") in {"/", "-"}:
             day, month = month, day
+        if self.is_mixed and month > 12 and parts.get("mark") in {"/", "-"}:
+            day, month = month, day
         year, hour = int(parts["year"]), int(parts["hour"] or 0)
         if year < 100:
             year += 1900 if year >= 70 else 2000
@@ -101,28 +126,69 @@ class LocalDates:
             return None
 
 
-def resolve_dates(
-    rows: Iterator[Found], zone: ZoneInfo, *, month_first: bool | None = None, is_table: bool = False
-) -> Iterator[Found]:
+@dataclass(slots=True)
+class _Column:
+    """What the dates of a column show: which orders, and one that can be read in both."""
+
+    shown: set[bool] = field(default_factory=set)
+    sample: str = ""
+
+    def add(self, text: str) -> None:
+        found = _DAY_OR_MONTH_FIRST.fullmatch(text)
+        # Points are never written between month, day and year in this order.
+        if found is None or found["mark"] == ".":
+            return
+        one, two = int(found["one"]), int(found["two"])
+        if (one > 12) != (two > 12):
+            self.shown.add(two > 12)
+        elif one <= 12 and one != two and not self.sample:
+            self.sample = text
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.sample) and not self.shown
+
+    def dates(self, options: ReadOptions) -> LocalDates:
+        """Return the reader of this column: in the order that its dates show, or else in the usual one."""
+        if options.month_first is None and len(self.shown) == 1:
+            return LocalDates(options.zone, next(iter(self.shown)))
+        is_mixed = options.month_first is None and len(self.shown) == 2
+        return LocalDates(options.zone, month_first_of(options), is_mixed)
+
+    def notice(self, name: str, options: ReadOptions) -> Notice | None:
+        """Return what a person should know of the order."""
+        if options.month_first is not None or len(self.shown) == 1 or not self.sample:
+            return None
+        order = "month" if month_first_of(options) else "day"
+        why = BY_ZONE if options.date_order == DateOrder.ZONE else BY_TEAM
+        message = MIXED if self.shown else UNDECIDED
+        return Notice(0, message.format(column=name, sample=self.sample[:NAME_SHOWN], order=order, why=why))
+
+
+def resolve_dates(rows: Iterator[Found], options: ReadOptions, *, is_table: bool = False) -> Iterator[Found]:
     """Yield the rows with their dates in ISO format. Texts that are no dates stay as they are.
 
-    Without `month_first`, the order of day and month is the one that fits the first rows, or else the one of
-    the time zone. In tables, numbers may be dates as spreadsheets store them.
+    In each column, the dates with only one reading decide whether the day or the month comes first. Without
+    any, it is the order of the team. In tables, numbers may be dates as spreadsheets store them.
     """
+    columns = {name: _Column() for name in DATE_FIELDS}
     head: list[Found] = []
     size = 0
-    for row in rows:
+    for row in rows if options.month_first is None else ():
         head.append(row)
-        size += row.size if isinstance(row, RawRow) else 0
-        if len(head) >= JUDGED_ROWS or size >= JUDGED_BYTES:
+        if isinstance(row, RawRow):
+            size += row.size
+            for name, value in _unresolved(row.fields):
+                columns[name].add(value.strip())
+        is_enough = len(head) >= JUDGED_ROWS and not any(each.is_open for each in columns.values())
+        if is_enough or size >= JUDGED_BYTES:
             break
-    shown = _shown_order(head) if month_first is None else {month_first}
-    dates = LocalDates(zone, shown.pop() if len(shown) == 1 else is_month_first(zone))
-    if month_first is None and _has_undecided(head) and not _shown_order(head):
-        yield Notice(0, UNDECIDED.format(order="month" if dates.is_month_first else "day"))
+    readers = {name: column.dates(options) for name, column in columns.items()}
+    notices = (column.notice(name, options) for name, column in columns.items())
+    yield from (notice for notice in notices if notice)
     for row in chain(head, rows):
         if isinstance(row, RawRow) and (given := _unresolved(row.fields)):
-            yield from _with_dates(row, given, dates, is_table)
+            yield from _with_dates(row, given, readers, is_table)
         else:
             yield row
 
@@ -138,33 +204,14 @@ def _unresolved(fields: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def _with_dates(
-    row: RawRow, given: Iterable[tuple[str, str]], dates: LocalDates, is_table: bool
+    row: RawRow, given: Iterable[tuple[str, str]], readers: Mapping[str, LocalDates], is_table: bool
 ) -> Iterator[Found]:
     changed: dict[str, object] = {}
     for name, value in given:
         text = value.strip()
-        if moment := dates.read(text):
+        if moment := readers[name].read(text):
             changed[name] = moment
-        elif is_table and (moment := dates.read_number(text)):
+        elif is_table and (moment := readers[name].read_number(text)):
             changed[name] = moment
             yield Notice(row.line, EXCEL_NOTICE, row.file)
     yield replace(row, fields=row.fields | changed) if changed else row
-
-
-def _marked_dates(rows: Iterable[Found]) -> Iterator[tuple[int, int]]:
-    """Yield the first two numbers of each date whose order its form does not show."""
-    for row in rows:
-        for name in DATE_FIELDS if isinstance(row, RawRow) else ():
-            value = row.fields.get(name)  # type: ignore[union-attr]  # only rows have names
-            found = _DAY_OR_MONTH_FIRST.fullmatch(value.strip()) if isinstance(value, str) else None
-            if found and found["mark"] != ".":
-                yield int(found["one"]), int(found["two"])
-
-
-def _shown_order(rows: Iterable[Found]) -> set[bool]:
-    """Return whether the month comes first, for each date that can be read in one order only."""
-    return {two > 12 for one, two in _marked_dates(rows) if (one > 12) != (two > 12)}
-
-
-def _has_undecided(rows: Iterable[Found]) -> bool:
-    return any(one <= 12 and two <= 12 and one != two for one, two in _marked_dates(rows))

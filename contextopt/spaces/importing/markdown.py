@@ -12,7 +12,7 @@ from contextopt.spaces.importing.charsets import WINDOWS, WINDOWS_NOTICE, sniff_
 from contextopt.spaces.importing.files import quoted, readable
 from contextopt.spaces.importing.frontmatter import FrontMatter, split_front_matter
 from contextopt.spaces.importing.git import SHALLOW, is_shallow, read_commit_dates, shorten
-from contextopt.spaces.importing.localdates import LocalDates, is_month_first
+from contextopt.spaces.importing.localdates import LocalDates, month_first_of
 from contextopt.spaces.importing.rows import (
     DEFAULT_OPTIONS,
     Found,
@@ -85,8 +85,7 @@ def read_note(name: str, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Fou
 
 
 def _dates_of(options: ReadOptions) -> LocalDates:
-    month_first = is_month_first(options.zone) if options.month_first is None else options.month_first
-    return LocalDates(options.zone, month_first)
+    return LocalDates(options.zone, month_first_of(options))
 
 
 def is_note(name: str) -> bool:

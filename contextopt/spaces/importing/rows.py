@@ -8,6 +8,7 @@ from typing import BinaryIO, NamedTuple, TypedDict
 from zoneinfo import ZoneInfo
 
 from contextopt.errors import ContextoptError
+from contextopt.people.models import DateOrder, Team
 
 
 class UnusableSource(ContextoptError):
@@ -81,17 +82,24 @@ _UTC = ZoneInfo("UTC")
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How files are read: the zone of times without an offset, and what the person who imports says.
+    """How files are read: the team's zone and order of dates, and what the person who imports says.
 
+    `date_order` is the team's for dates such as 03/04/2026; `month_first` is what the person says about them.
     `columns` maps the names of columns to fields of a record, to `metadata`, or to `LEFT_OUT`. A folder that
     `is_unpacked` comes from a stranger's archive, so no program such as git may look into it.
     """
 
     zone: ZoneInfo = _UTC
+    date_order: str = DateOrder.ZONE
     month_first: bool | None = None
     encoding: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     is_unpacked: bool = False
+
+    @classmethod
+    def of(cls, team: Team) -> "ReadOptions":
+        """Return how files of a team are read unless a person says more."""
+        return cls(zone=ZoneInfo(team.time_zone), date_order=team.date_order)
 
 
 DEFAULT_OPTIONS = ReadOptions()

@@ -11,7 +11,7 @@ from django.http import QueryDict
 from contextopt.limits import NAME_MAX
 from contextopt.people.inputs import DAYS_MAX, REQUESTS_MAX, AccountIn, InvitationIn, KeyIn, RotationIn
 from contextopt.people.logins import note_log_in
-from contextopt.people.models import INVITED_MAX, ApiKey, Role, Scope, time_zones
+from contextopt.people.models import INVITED_MAX, ApiKey, DateOrder, Role, Scope, time_zones
 from dashboard.kit.forms import InputForm, ListField
 from dashboard.kit.permissions import TeamRequest
 
@@ -106,6 +106,12 @@ class RoleForm(forms.Form):
 class TeamForm(forms.Form):
     name = forms.CharField(max_length=NAME_MAX)
     time_zone = forms.CharField(max_length=64, widget=forms.TextInput(attrs={"list": "time-zones"}))
+    date_order = forms.ChoiceField(
+        required=False,
+        label="Dates such as 03/04/2026",
+        choices=DateOrder.choices,
+        help_text="For imports of tables and notes in which no date shows the order.",
+    )
 
     def clean_time_zone(self) -> str:
         name = cast(str, self.cleaned_data["time_zone"])

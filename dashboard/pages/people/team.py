@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import BadRequest
+from django.forms import model_to_dict
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.utils.functional import SimpleLazyObject
@@ -159,7 +160,7 @@ def render_settings(
     """Render the settings; `more` is the result of an action, which may be a secret."""
     team = request.team
     context = {
-        "team_form": team_form or TeamForm(initial={"name": team.name, "time_zone": team.time_zone}),
+        "team_form": team_form or TeamForm(initial=model_to_dict(team, TeamForm.base_fields)),
         "key_form": key_form or LimitedKeyForm(auto_id=LimitedKeyForm.ids),
         "overlap": RotationForm.base_fields["overlap_hours"],
         "keys": ApiKey.objects.with_space_slugs()

@@ -16,6 +16,7 @@ from contextopt.errors import Conflict, InvalidInput
 from contextopt.people.models import Role
 from contextopt.spaces.importing.archives import ARCHIVE_SUFFIXES, PACKED_BYTES_MAX
 from contextopt.spaces.importing.charsets import check_encoding
+from contextopt.spaces.importing.csvfiles import AUTHOR
 from contextopt.spaces.importing.formats import FORMATS, JSON_SUFFIXES, TABLE_SUFFIXES
 from contextopt.spaces.importing.markdown import SUFFIXES
 from contextopt.spaces.importing.pipeline import RECORD_FIELDS
@@ -119,7 +120,7 @@ class ReadingForm(forms.Form):
         kept = run.options.get("encoding", "")
         order = {value: name for name, value in IS_MONTH_FIRST.items()}[run.options.get("month_first")]
         self.initial = {"format": run.preview.get("format", ""), "encoding": kept, "dates": order}
-        targets = [("metadata", "metadata"), (LEFT_OUT, "leave out")]
+        targets = [("metadata", "metadata"), (LEFT_OUT, "leave out"), (AUTHOR, "author (in the metadata)")]
         targets += [(name, name) for name in sorted(RECORD_FIELDS - {"metadata"})]
         for number, (name, target) in enumerate(self.columns.items()):
             self.fields[f"column_{number}"] = forms.ChoiceField(label=name, choices=targets, initial=target)

@@ -667,6 +667,7 @@ class StatsOut(TypedDict):
 
 
 class TeamOut(TypedDict):
+    date_order: Literal["", "day", "month"]
     name: str
     slug: str
     time_zone: str

@@ -5,11 +5,10 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from contextopt.spaces.importing.archives import is_archive
 from contextopt.spaces.importing.charsets import check_encoding
-from contextopt.spaces.importing.csvfiles import field_of, table_header
+from contextopt.spaces.importing.csvfiles import field_of, guess_fields, table_header
 from contextopt.spaces.importing.files import detect_format, open_input, peek, read_values
 from contextopt.spaces.importing.formats import FORMATS, SNIFFED_VALUES, read_path, recognise
 from contextopt.spaces.importing.markdown import is_note
@@ -26,8 +25,8 @@ CELL_SHOWN = 200
 
 def read_options(run: ImportRun) -> ReadOptions:
     """Return how an upload is read: as its owner said, with times in the team's zone."""
-    return ReadOptions(
-        zone=ZoneInfo(run.space.team.time_zone),
+    return replace(
+        ReadOptions.of(run.space.team),
         month_first=run.options.get("month_first"),
         encoding=check_encoding(run.options.get("encoding", "")),
         columns=run.options.get("columns", {}),
@@ -39,7 +38,10 @@ def read_preview(path: Path, run: ImportRun) -> dict[str, Any]:
     options = read_options(run)
     format, columns = _look_at(path, run.format, options)
     if columns:
-        chosen = {name: options.columns.get(name) or default_target(name) for name in columns}
+        guessed = guess_fields(columns)
+        chosen = {
+            name: options.columns.get(name) or guessed.get(name) or default_target(name) for name in columns
+        }
         options = replace(options, columns=chosen)
     found = list(islice(read_path(str(path), options, format=format), PREVIEW_FOUND))
     rows = [row for row in found if isinstance(row, RawRow)][:PREVIEW_ROWS]

@@ -119,3 +119,62 @@ def test_the_order_of_dates_can_be_named(tmp_path: Path, capsys: pytest.CaptureF
     path.write_text("title,date\nA,03/04/2026\n")
     run_import(capsys, "s", path, "--dates", "month-first")
     assert Record.objects.get().date.isoformat() == "2026-03-03T23:00:00+00:00"
+
+
+@pytest.mark.django_db
+def test_the_team_says_how_it_writes_dates(
+    oslo: Team, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Team.objects.update(date_order="month")
+    path = tmp_path / "rows.csv"
+    path.write_text("title;date\nA;03/04/2026\n")
+    answer = run_import(capsys, "s", path)
+    assert Record.objects.get().date.isoformat() == "2026-03-03T23:00:00+00:00"
+    assert "read month first, as the team's settings say" in answer["left_out"][0]["message"]
+
+
+@pytest.mark.usefixtures("oslo")
+@pytest.mark.parametrize(
+    "table",
+    [
+        "Dato;Emne;Tekst;Forfatter;Kategori\n4.3.2026;Brua stenger;Kai 4, 1.200,50 kr;Åse;Drift\n",
+        "Datum;Betreff;Text;Verfasser;Kategorie\n4.3.2026;Brua stenger;Kai 4, 1.200,50 kr;Åse;Drift\n",
+        "Texte;Date;Objet;Auteur;Catégorie\nKai 4, 1.200,50 kr;4/3/2026;Brua stenger;Åse;Drift\n",
+        "asunto;fecha;texto;autor;categoria\nBrua stenger;4/3/2026;Kai 4, 1.200,50 kr;Åse;Drift\n",
+        "日付\t件名\t本文\t作成者\t分類\n2026年3月4日\tBrua stenger\tKai 4, 1.200,50 kr\tÅse\tDrift\n",
+        "SUBJECT;Created;Body;From;Category\nBrua stenger;2026-03-04;Kai 4, 1.200,50 kr;Åse;Drift\n",
+    ],
+    ids=["no", "de", "fr", "es", "ja", "en"],
+)
+def test_the_names_of_columns_are_understood_in_many_languages(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(table)
+    answer = run_import(capsys, "s", path)
+    assert answer["created"] == 1
+    record = Record.objects.get()
+    assert (record.title, record.notes, record.type) == ("Brua stenger", "Kai 4, 1.200,50 kr", "Drift")
+    assert record.date.isoformat() == "2026-03-03T23:00:00+00:00"
+    assert record.metadata == {"author": "Åse"}
+    read_as = [
+        each["message"].rpartition(" ")[2] for each in answer["left_out"] if "read as" in each["message"]
+    ]
+    assert {"title", "notes", "author", "type"} <= set(read_as)
+
+
+@pytest.mark.django_db
+def test_a_column_that_has_the_name_of_a_field_keeps_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("Emne;title;Tekst;Innhold;author;Verfasser;position\na;b;c;d;e;f;3,0\n")
+    run_import(capsys, "s", path)
+    record = Record.objects.get()
+    assert (record.title, record.notes, record.position) == ("b", "c", 3)
+    assert record.metadata == {"Emne": "a", "Innhold": "d", "author": "e", "Verfasser": "f"}
+    named = tmp_path / "named.csv"
+    named.write_text("Emne;Tekst;Notat\na2;c2;d2\n")
+    run_import(capsys, "s", named, "--column", "Notat=notes")
+    record = Record.objects.latest("id")
+    assert (record.title, record.notes, record.metadata) == ("a2", "d2", {"Tekst": "c2"})

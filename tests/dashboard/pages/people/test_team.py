@@ -24,13 +24,21 @@ def test_members_and_keys_are_listed(teammate_client: Client, team: Team) -> Non
 
 
 def test_the_team_gets_a_name_and_a_clock(owner_client: Client, team: Team) -> None:
-    owner_client.post(f"{URL}team", {"name": "Platform", "time_zone": "Europe/Oslo"})
+    owner_client.post(f"{URL}team", {"name": "Platform", "time_zone": "Europe/Oslo", "date_order": "month"})
     team.refresh_from_db()
-    assert (team.name, team.time_zone) == ("Platform", "Europe/Oslo")
+    assert (team.name, team.time_zone, team.date_order) == ("Platform", "Europe/Oslo", "month")
+    assert '<option value="month" selected>' in owner_client.get(URL).content.decode()
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("name", ""), ("name", "x" * 121), ("time_zone", "Mars/Olympus"), ("name", "a\x00")]
+    ("field", "value"),
+    [
+        ("name", ""),
+        ("name", "x" * 121),
+        ("time_zone", "Mars/Olympus"),
+        ("name", "a\x00"),
+        ("date_order", "year"),
+    ],
 )
 def test_a_team_that_cannot_be(field: str, value: str, owner_client: Client, team: Team) -> None:
     response = owner_client.post(f"{URL}team", {"name": "A", "time_zone": "UTC", field: value})

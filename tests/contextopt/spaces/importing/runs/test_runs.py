@@ -68,8 +68,12 @@ def test_the_first_rows_are_shown_before_anything_is_written(space: Space) -> No
     run = uploaded(space, TABLE)
     assert run.state == ImportState.READY
     assert run.preview["format"] == "csv"
-    assert run.preview["columns"] == {"title": "title", "dato": "metadata", "notes": "notes"}
-    assert run.preview["rows"][0] == {"title": "Båtplass", "dato": "03.09.2026", "notes": "Kai 4"}
+    assert run.preview["columns"] == {"title": "title", "dato": "date", "notes": "notes"}
+    assert run.preview["rows"][0] == {
+        "title": "Båtplass",
+        "date": "2026-09-03T00:00:00+00:00",
+        "notes": "Kai 4",
+    }
     assert not space.records.exists()
 
 
