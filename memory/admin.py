@@ -112,7 +112,7 @@ class MemoryPolicyAdmin(RulesAdmin):
 view_only(MemoryEmbedding, "memory_id model corpus_id created_at", search="=memory__id", hidden="embedding")
 view_only(
     StrategyUse,
-    "id memory_id asked similarity succeeded rating tokens_saved created_at",
+    "id memory_id asked match_score similarity word_share same_pattern rating tokens_saved created_at",
     search="=memory__id =task__id",
 )
 view_only(TrustChange, "id memory_id trust rating weight reason changed_by changed_at", search="=memory__id")

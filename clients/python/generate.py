@@ -33,9 +33,16 @@ OPERATIONS = {
     "filter_phase": "post /api/v1/phases/{phase}/filter",
     "plan_retry": "post /api/v1/retry-delta",
     "ask_hint": "post /api/v1/strategy-hints",
+    "build_step": "post /api/v1/agent-context",
+    "add_finding": "post /api/v1/tasks/{task_id}/findings",
+    "resolve_finding": "post /api/v1/tasks/{task_id}/findings/{finding_id}/resolutions",
+    "compress_phase": "post /api/v1/tasks/{task_id}/compress",
+    "advance_phase": "post /api/v1/tasks/{task_id}/advance",
+    "read_task_status": "get /api/v1/tasks/{task_id}/status",
+    "complete_task": "post /api/v1/completions",
 }
 # These change nothing, so they need no Idempotency-Key.
-READS = frozenset({"read_key", "preview", "read_assembly", "search"})
+READS = frozenset({"read_key", "preview", "read_assembly", "search", "read_task_status"})
 SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
@@ -193,9 +200,15 @@ class Generator:
         if members:
             yield f"        body = {{{', '.join(members)}}}"
         body = ", body" if members else ""
-        yield f'        call = Call("{each.method}", {prefix}"{path}"{body}{write})'
-        yield f"        answer: {each.answer} = {wait}self.call(call)"
-        yield "        return answer"
+        call = f'        call = Call("{each.method}", {prefix}"{path}"{body}{write})'
+        if len(call) > 110:
+            yield f'        path = {prefix}"{path}"'
+            call = f'        call = Call("{each.method}", path{body}{write})'
+        yield call
+        # A field of the request may be called answer.
+        answer = "result" if "answer" in dict(each.required) else "answer"
+        yield f"        {answer}: {each.answer} = {wait}self.call(call)"
+        yield f"        return {answer}"
 
 
 def _docstring(text: str, indent: str = "    ") -> list[str]:

@@ -321,7 +321,7 @@ def search_all(
             row, part = (kind, row_id), parts[row_id]
             found[row] = best_match(found[row], part) if row in found else part
             fits[row] = max(fits.get(row, 0.0), _fit(part, leads.terms))
-        factors = _decay(target.searchable, wanted, now or timezone.now())
+        factors = decay_factors(target.searchable, wanted, now or timezone.now())
         decays |= {(kind, row_id): factor for row_id, factor in factors.items()}
     hits = [
         _hit(row, found[row.id], fits[row.id], decays.get(row.id, 1.0))
@@ -393,7 +393,8 @@ def _nearest(target: Target, query: Passage, limit: int, rows: float | None) -> 
     )
 
 
-def _decay(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:
+def decay_factors(searchable: Searchable, ids: Sequence[int], now: datetime) -> dict[int, float]:
+    """Return what age leaves of each row, from 0 to 1; nothing for a table whose rows do not fade."""
     if searchable.decay_sql is None or not ids:
         return {}
     rows = fetch_all(

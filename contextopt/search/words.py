@@ -47,8 +47,11 @@ COUNTED_MAX = 64
 # A lower b finds a little more in dialogues (benchmarks, section `recall`) and less in bodies of commits.
 BM25 = Bm25(k1=0.9, b=0.75)
 
+# The Norwegian stemmer makes bruk of bruker, bruker of brukeren and brukere, and brukern of brukerne. All of
+# them are looked for.
+AGENT_ENDINGS = ("", "er", "ern")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_AGENT = re.compile(r"\b([^\W\d_]{3,40})er(?:ne|en|e|s)?\b")
+AGENT = re.compile(r"\b([^\W\d_]{3,40})er(?:ne|en|e|s)?\b")
 
 type Lexemes = Mapping[str, tuple[str, ...]]
 
@@ -172,15 +175,13 @@ def read_lexemes(text: str) -> Lexemes:
         """,
         [cleaned],
     )
-    found = {language: tuple(_without_ends(lexemes)) for language, lexemes in rows}
-    # The Norwegian stemmer makes bruk of bruker, bruker of brukeren and brukere, and brukern of brukerne. All
-    # of them are looked for.
-    bases = _AGENT.findall(cleaned.lower())
-    agents = [form for base in bases for form in (base, f"{base}er", f"{base}ern")]
+    found = {language: tuple(without_ends(lexemes)) for language, lexemes in rows}
+    bases = AGENT.findall(cleaned.lower())
+    agents = [base + ending for base in bases for ending in AGENT_ENDINGS]
     return {**found, "no": tuple(dict.fromkeys([*found["no"], *agents]))}
 
 
-def _without_ends(lexemes: Sequence[str]) -> Iterator[str]:
+def without_ends(lexemes: Sequence[str]) -> Iterator[str]:
     """Yield the lexemes without the last characters of runs whose pairs are looked up."""
     ends = {lexeme[1] for lexeme in lexemes if len(lexeme) == 2 and _UNSPACED.match(lexeme)}
     return (lexeme for lexeme in lexemes if lexeme not in ends)

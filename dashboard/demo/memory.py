@@ -15,6 +15,7 @@ from memory.memories.inputs import MemoryIn
 from memory.memories.memories import create_memory
 from memory.memories.models import STRATEGY, Memory
 from memory.strategies.inputs import CompletionIn
+from memory.strategies.matches import match_strategies
 from memory.strategies.models import StrategyUse, TrustChange
 from memory.strategies.reports import complete_task
 from memory.strategies.strategies import rate_use
@@ -45,9 +46,10 @@ def load_lessons(stage: Stage) -> None:
         Memory.objects.filter(pk=memory.pk).update(created_at=begun, use_count=len(uses))
         TrustChange.objects.filter(memory=memory).update(changed_at=begun)
         for number, used in enumerate(uses, start=1):
+            matches = match_strategies(stage.team, task=used["asked"], repository=REPOSITORY)
             use = StrategyUse.objects.create(
                 memory=memory,
-                similarity=used["similarity"],
+                **matches[memory.pk].to_json(),
                 asked=used["asked"],
                 created_by=DEMO_ACTOR,
                 created_at=begun + timedelta(days=2 * number, hours=3 * number),

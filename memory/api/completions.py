@@ -1,7 +1,7 @@
 """Endpoints for finished tasks and their lessons."""
 
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from django.http import HttpResponse
 from ninja import Router
@@ -10,7 +10,7 @@ from contextopt.api.protocol.authentication import READ, WRITE, ApiRequest, acto
 from contextopt.api.protocol.outputs import reply
 from contextopt.engine.agents.taskpatterns import detect_task_pattern
 from memory.memories.inputs import PatternIn
-from memory.strategies.inputs import CompletionIn
+from memory.strategies.inputs import CompletionIn, Outcome
 from memory.strategies.lessons import NotStored, Stored
 from memory.strategies.reports import complete_task
 
@@ -25,8 +25,8 @@ class CompletionOut(TypedDict):
 
     task_id: int
     completion_id: int
-    state: Literal["completed", "failed"]
-    quality_score: float
+    state: Outcome
+    quality_score: float | None
     completed_at: datetime
     is_new: bool
     is_pending: bool
@@ -47,8 +47,9 @@ def create_completion(request: ApiRequest, data: CompletionIn) -> HttpResponse:
     """Ends a task and learns from it. Its decisions and error patterns become memories, and its plan becomes
     a strategy if it succeeded at the first attempt with a quality of 7 or more.
 
-    Without a `task_id` a new task is recorded. The same report again changes nothing and returns 200, without
-    a `task_id` for 24 hours. A different report of the same task is a conflict.
+    A task may also have failed, or be impossible. Without a `task_id` a new task is recorded. The same report
+    again changes nothing and returns 200, without a `task_id` for 24 hours. A different report of the same
+    task is a conflict.
     """
     result = complete_task(team=request.auth.team, data=data, actor=actor(request))
     return reply(result.to_json(), status=201 if result.is_new else 200)

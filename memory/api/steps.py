@@ -10,9 +10,11 @@ from contextopt.api.protocol.authentication import WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import created, reply
 from contextopt.api.tasks import ActionName
 from contextopt.engine.values import WarningJson
+from contextopt.inputs import fields_of
 from memory.steps.inputs import AgentStepIn
 from memory.steps.received import HandoffJson
 from memory.steps.step import StepRecordOut, build_step
+from memory.strategies.matches import MatchJson
 
 router = Router(tags=["Tasks"])
 
@@ -50,8 +52,9 @@ class StepAttemptOut(TypedDict):
     error: str | None
 
 
+@fields_of(MatchJson)
 class StepStrategyOut(TypedDict):
-    """The strategy in the text. Rate it by its `use_id`."""
+    """The strategy in the text, and how it matches the task. Rate it by its `use_id`."""
 
     memory_id: int
     use_id: int

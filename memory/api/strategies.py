@@ -25,7 +25,7 @@ router = Router(tags=["Strategies"])
 
 @fields_of(Hint)
 class HintOut(TypedDict):
-    """A text to append to a task before planning, or null if no similar strategy is known.
+    """A text to append to a task before planning, or null if no strategy matches.
 
     Rate the hint by its `use_id`.
     """
@@ -33,7 +33,7 @@ class HintOut(TypedDict):
 
 @router.post("/strategy-hints", auth=WRITE, response=HintOut, summary="Request a strategy hint")
 def ask_for_hint(request: ApiRequest, data: HintIn) -> HttpResponse:
-    """Finds the strategy in the same repository that is most similar to the task.
+    """Finds the strategy of the same repository that best matches the task by words, meaning and pattern.
 
     Append the text after the user's own context. It is fenced as inspiration, not an instruction. If search
     is unavailable, the response has no hint and no error.

@@ -14,7 +14,7 @@ from contextopt.engine.wording import plural
 from contextopt.errors import InvalidInput
 from memory.mcp.callers import Caller
 from memory.mcp.handlers import QUOTED, fit_blocks, quote
-from memory.strategies.inputs import CompletionIn
+from memory.strategies.inputs import CompletionIn, Outcome
 from memory.strategies.reports import complete_task
 
 TaskAction = Literal["add_finding", "resolve_finding", "compress", "advance", "status", "complete"]
@@ -27,6 +27,7 @@ TAKEN_BY: Mapping[str, tuple[str, ...]] = {
     "answer": ("resolve_finding",),
     "force": ("compress", "advance"),
     "quality": ("complete",),
+    "outcome": ("complete",),
 }
 """The arguments that only some actions take."""
 
@@ -41,6 +42,7 @@ class TaskRequest:
     answer: str = ""
     force: bool = False
     quality: float | None = None
+    outcome: Outcome = "completed"
     plan: str = ""
     files: tuple[str, ...] = ()
 
@@ -52,7 +54,7 @@ def check_arguments(action: str, given: Mapping[str, object]) -> None:
         InvalidInput: names the argument.
     """
     for name, value in given.items():
-        if value not in ({}, "", False, None) and action not in TAKEN_BY[name]:
+        if value not in ({}, "", False, None, "completed") and action not in TAKEN_BY[name]:
             raise InvalidInput.of(name, f"is only for {' and '.join(TAKEN_BY[name])}")
 
 
@@ -114,10 +116,11 @@ def _advance(caller: Caller, request: TaskRequest) -> str:
 
 
 def _complete(caller: Caller, request: TaskRequest) -> str:
-    if request.quality is None:
+    if request.quality is None and request.outcome == "completed":
         raise InvalidInput.of("quality", "is missing")
     data = CompletionIn(
         task_id=request.task_id,
+        outcome=request.outcome,
         quality_score=request.quality,
         plan=request.plan or None,
         files_changed=list(request.files),

@@ -50,12 +50,15 @@ def task_status(task_id: TaskId) -> str:
 
 
 def complete_task(
-    task_id: TaskId, quality: Annotated[str, Field(description="quality of the result, 0 to 10")]
+    task_id: TaskId,
+    quality: Annotated[str, Field(description="quality of the result, 0 to 10")],
+    outcome: Annotated[str, Field(description="completed (default), failed or impossible")] = "completed",
 ) -> str:
-    """Report that a task is complete, and keep what was learned"""
+    """Report how a task ended, and keep what was learned"""
     return (
-        f"Call task_step with action complete, task_id {task_id} and quality {quality}. Give the plan that "
-        "you followed, one step a line, and the changed files by path with null as their content."
+        f"Call task_step with action complete, task_id {task_id}, outcome {outcome} and quality {quality}. "
+        "Give the plan that you followed, one step a line, and the changed files by path with null as their "
+        "content."
     )
 
 

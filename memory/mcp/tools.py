@@ -35,6 +35,7 @@ from memory.mcp.taskactions import StepAction, TaskAction, TaskRequest, check_ar
 from memory.memories.inputs import Content
 from memory.questions.inputs import ExpectedId
 from memory.steps.inputs import DEFAULT_PHASE, AgentStepIn
+from memory.strategies.inputs import Outcome
 
 TOKENS_MIN = 200
 RESULTS_MAX = 50
@@ -133,6 +134,7 @@ def task_step(
     answer: Annotated[Text, Field(max_length=RESOLUTION_MAX, description="for resolve_finding")] = "",
     force: Annotated[bool, Field(description="compress or advance with open decisions")] = False,
     quality: Annotated[float | None, Field(ge=0, le=QUALITY_MAX, description="for complete"), NUMBER] = None,
+    outcome: Annotated[Outcome, Field(description="for complete")] = "completed",
     max_tokens: MaxTokens = 8_000,
 ) -> str:
     """Get all you need for a step of a task: files, memories, findings handed on, changes since a failure."""
@@ -143,11 +145,12 @@ def task_step(
         "answer": answer,
         "force": force,
         "quality": quality,
+        "outcome": outcome,
     }
     check_arguments(action, given)
     if action not in ("context", "failed"):
         asked = TaskRequest(
-            task_id, finding, finding_id, answer, force, quality, plan=plan, files=tuple(files)
+            task_id, finding, finding_id, answer, force, quality, outcome, plan=plan, files=tuple(files)
         )
         return run_action(caller, cast("TaskAction", action), asked, max_tokens)
     caller.check_write()

@@ -23,7 +23,8 @@ from memory.steps.candidates import (
 )
 from memory.steps.received import Received, Seen, load_seen, receive
 from memory.steps.subject import Asked
-from memory.strategies import hints
+from memory.strategies.hints import look_up_hint
+from memory.strategies.matches import Found as FoundStrategy
 
 PLANNING = "planning"
 
@@ -35,7 +36,7 @@ class Gathered:
     candidates: Candidates
     records: FoundRecords | None
     received: Received
-    hint: hints.Found | None
+    hint: FoundStrategy | None
     warnings: tuple[ContextWarning, ...]
 
 
@@ -124,11 +125,11 @@ def _standing(asked: Asked, seen: Seen) -> Iterator[steps.StandingDocument]:
             yield document.to_value()
 
 
-def _find_hint(asked: Asked) -> hints.Found | None:
+def _find_hint(asked: Asked) -> FoundStrategy | None:
     """Return a strategy before planning, and only then."""
     if asked.profile.value.phase != PLANNING or asked.sends_changes:
         return None
-    return hints.look_up_hint(asked.team, task=asked.task.description, repository=asked.repository_name)
+    return look_up_hint(asked.team, task=asked.task.description, repository=asked.repository_name)
 
 
 def _add_small(asked: Asked, fields: _Fields, kept: set[str], room: int) -> None:

@@ -29,7 +29,7 @@ from contextopt.engine.values import (
     LedgerEntry,
     warnings_json,
 )
-from contextopt.inputs import fields_of
+from contextopt.inputs import fields_of, pick
 from contextopt.locks import hold_team
 from contextopt.people.models import Team
 from memory.memories.inputs import HintIn
@@ -39,6 +39,7 @@ from memory.steps.received import HandoffJson
 from memory.steps.sources import Gathered, gather
 from memory.steps.subject import Asked, read_request
 from memory.strategies.hints import record_use
+from memory.strategies.matches import MatchJson
 from memory.strategies.models import StrategyUse
 
 log = structlog.get_logger(__name__)
@@ -96,12 +97,17 @@ class StepResult:
             "saved_tokens": self.saved_tokens,
             "saved_percent": percent_of(self.saved_tokens, self.full_tokens or 0),
             "attempt": self._attempt_json(),
-            "strategy": {"memory_id": self.use.memory_id, "use_id": self.use.pk} if self.use else None,
+            "strategy": self._strategy_json(),
             "records": [
                 {name: value for name, value in entry.items() if name in StepRecordOut.__annotations__}
                 for entry in self.entries
             ],
         }
+
+    def _strategy_json(self) -> dict[str, Any] | None:
+        """Return the strategy in the text, and how it matches the task."""
+        use = self.use
+        return pick(use, ("memory_id", *MatchJson.__annotations__)) | {"use_id": use.pk} if use else None
 
     def _attempt_json(self) -> dict[str, Any] | None:
         """Return the failed attempt that this call recorded, and what follows from it."""

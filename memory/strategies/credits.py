@@ -1,4 +1,4 @@
-"""Updates the strategies that a task was given, once it ends: freshness, success, trust, tokens saved.
+"""Updates the strategies that a task was given, once it ends: freshness, trust, tokens saved.
 
 A strategy is credited with the difference between similar tasks without it and those with it, in
 tokens of everything that was logged as sent for a task. Similar tasks have the same pattern and repository,
@@ -26,21 +26,18 @@ COMPARED_TASKS = 500
 
 
 def settle_uses(*, completion: Completion, pattern: str, repository: str, failure: str) -> None:
-    """Refresh the strategies that the ended task used, count its outcome for them, and credit them.
+    """Refresh the strategies that the ended task used, move their trust by its outcome, and credit them.
 
     `failure` is the reason why the task is no success for strategies; it is empty if it is one.
     """
     task = completion.task
     totals = measure_tasks(_similar_tasks(completion, pattern, repository))
     # A task counts once for each strategy, however often it was given the hint.
-    uses = StrategyUse.objects.filter(task=task).order_by("memory_id", "id").distinct("memory_id")
-    first_uses = dict(uses.values_list("memory_id", "pk"))
-    used = first_uses.keys()
+    used = set(StrategyUse.objects.filter(task=task).values_list("memory_id", flat=True))
     compared = set(StrategyUse.objects.filter(task__in=totals).values_list("memory_id", flat=True))
     # Lock all rows that may be written: votes lock strategies, too.
     lock_strategies(used | compared)
     access_memories(memory_ids=sorted(used))
-    StrategyUse.objects.filter(pk__in=first_uses.values()).update(succeeded=not failure)
     for memory_id in sorted(used):
         note_outcome(
             memory_id=memory_id,

@@ -1,4 +1,4 @@
-"""Hints: the strategy most similar to a task about to be planned, fenced as inspiration."""
+"""Hints: the strategy that best matches a task about to be planned, fenced as inspiration."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -12,54 +12,44 @@ from django.db.models import F
 from contextopt.agents.models import Task
 from contextopt.assemblies.models import Assembly, Kind
 from contextopt.assemblies.savings import PlainText, Saving, log_saving
-from contextopt.engine.text.promptparts import BlockPattern, prose_of
-from contextopt.engine.text.promptpassages import is_plain
-from contextopt.engine.text.quoting import STRATEGY_HINT, fence
 from contextopt.engine.text.tokens import DEFAULT_ENCODING, get_counter, get_tokenizer
 from contextopt.errors import InvalidInput, ServiceUnavailable
 from contextopt.people.models import Team
-from contextopt.search.hybrid import prepare_query, search
-from contextopt.search.registry import SearchFilters
-from contextopt.search.vectors.fill import ensure_embedded
-from contextopt.spaces.configs import ContextConfig
 from memory.memories.inputs import HintIn
-from memory.memories.memories import EMBEDDED_AT_ONCE, SEARCHABLE
-from memory.memories.models import STRATEGY, Memory
+from memory.memories.models import Memory
+from memory.strategies.matches import Found, find_best
 from memory.strategies.models import StrategyUse
-from memory.strategies.strategies import HINTED_TASK_CHARS, policy_of
+from memory.strategies.strategies import HINTED_TASK_CHARS
 
 log = structlog.get_logger(__name__)
 
-STRATEGIES_LOOKED_AT = 2
-SIMILARITY_NEEDED = 0.3
 LOGGED_CHARS = 200
-# A search fails if the database refuses it, the embedder is down, or the embedder's files cannot be read.
-SEARCH_FAILURES = (DatabaseError, ServiceUnavailable, OSError)
-NOTE = "what worked on a similar task; inspiration, not an instruction"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A strategy, its similarity to the task (cosine, 0 to 1), and what is left of that after decay."""
-
-    memory: Memory
-    similarity: float
-    decayed: float
-
-    @property
-    def text(self) -> str:
-        return fence(self.memory.content, STRATEGY_HINT, NOTE)
+# A search fails if the database refuses it, or the embedder's files cannot be read.
+SEARCH_FAILURES = (DatabaseError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """The hint for a plan; all fields are None if nothing similar is known."""
+    """The hint for a plan, and why its strategy matches; all fields are None if nothing similar is known."""
 
     hint: str | None = None
+    match_score: float | None = None
     similarity: float | None = None
+    word_share: float | None = None
+    same_pattern: bool | None = None
     memory_id: int | None = None
     use_id: int | None = None
     assembly_id: int | None = None
+
+    @classmethod
+    def of(cls, found: Found, use: StrategyUse | None = None, assembly: Assembly | None = None) -> "Hint":
+        return cls(
+            hint=found.text,
+            **found.match.to_json(),
+            memory_id=found.memory.pk,
+            use_id=use.pk if use else None,
+            assembly_id=assembly.pk if assembly else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -87,7 +77,7 @@ def give_hint(*, team: Team, data: HintIn, actor: str) -> Hint:
     with transaction.atomic():
         use = record_use(found, data, actor)
         assembly = _log(team, found, data, actor, (perf_counter() - started) * 1_000)
-    return Hint(found.text, found.similarity, found.memory.pk, use.pk, assembly.pk)
+    return Hint.of(found, use, assembly)
 
 
 def look_up_hint(team: Team, *, task: str, repository: str, as_of: datetime | None = None) -> Found | None:
@@ -95,7 +85,7 @@ def look_up_hint(team: Team, *, task: str, repository: str, as_of: datetime | No
     try:
         # A database error in the search must not break the caller's transaction.
         with transaction.atomic():
-            return find_similar(team, task=task, repository=repository, as_of=as_of)
+            return find_best(team, task=task, repository=repository, as_of=as_of)
     except SEARCH_FAILURES as error:
         log.warning("strategy_search_failed", error=str(error)[:500], repository=repository)
         return None
@@ -109,47 +99,11 @@ def preview_hint(*, team: Team, data: HintIn) -> Hint:
     """
     try:
         with transaction.atomic():
-            found = find_similar(team, task=data.task, repository=data.repository, as_of=data.as_of)
-    except (DatabaseError, OSError) as error:
+            found = find_best(team, task=data.task, repository=data.repository, as_of=data.as_of)
+    except SEARCH_FAILURES as error:
         log.warning("strategy_search_failed", error=str(error)[:500], repository=data.repository)
         raise ServiceUnavailable("Strategy search is temporarily unavailable.") from error
-    return Hint(found.text, found.similarity, found.memory.pk) if found else NO_HINT
-
-
-def find_similar(team: Team, *, task: str, repository: str, as_of: datetime | None = None) -> Found | None:
-    """Return the repository's best strategy whose similarity, after decay, is enough for a hint.
-
-    If the two most similar are about equally close, the more trusted one wins.
-    """
-    ensure_embedded(SEARCHABLE, team.pk, limit=EMBEDDED_AT_ONCE)
-    allowed = () if policy_of(team.pk).hints_across_repositories else (("repository", (repository,)),)
-    hits = search(
-        SEARCHABLE,
-        team.pk,
-        prepare_query(_asked(team.pk, task)[:HINTED_TASK_CHARS]),
-        filters=SearchFilters(types=(STRATEGY,), date_to=as_of, conditions=allowed),
-        limit=STRATEGIES_LOOKED_AT,
-        min_similarity=SIMILARITY_NEEDED,
-        now=as_of,
-    )
-    memories = Memory.objects.live().filter(team=team).in_bulk([hit.id for hit in hits])
-    found = [
-        Found(memories[hit.id], hit.similarity, hit.similarity * hit.decay)
-        for hit in hits
-        if hit.similarity is not None and hit.id in memories
-    ]
-    return max(
-        (each for each in found if each.decayed > SIMILARITY_NEEDED),
-        key=lambda each: (each.decayed * (0.5 + each.memory.trust), each.memory.pk),
-        default=None,
-    )
-
-
-def _asked(team_id: int, task: str) -> str:
-    """Return what a person wrote of a task, without what was pasted or wrapped around it."""
-    if is_plain(task):
-        return task
-    return prose_of(task, BlockPattern.parse_all(ContextConfig.objects.tool_patterns(team_id)))
+    return Hint.of(found) if found else NO_HINT
 
 
 def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:
@@ -160,18 +114,23 @@ def record_use(found: Found, data: HintIn, actor: str) -> StrategyUse:
         memory=memory,
         task_id=data.task_id,
         assembly_id=data.assembly_id,
-        similarity=found.similarity,
+        **found.match.to_json(),
         asked=data.task[:HINTED_TASK_CHARS],
         created_by=actor,
     )
     log.info(
         "strategy_hint_found",
-        similarity=round(found.similarity, 4),
+        similarity=_rounded(found.match.similarity),
+        match_score=_rounded(found.match.score),
         memory_type=memory.memory_type,
         content=memory.content[:LOGGED_CHARS],
         memory_id=memory.pk,
     )
     return use
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
 
 
 def _log(team: Team, found: Found, data: HintIn, actor: str, assembly_ms: float) -> Assembly:
@@ -191,7 +150,7 @@ def _log(team: Team, found: Found, data: HintIn, actor: str, assembly_ms: float)
         counter=counter,
         assembly_ms=assembly_ms,
         task_id=data.task_id,
-        details={"memory_id": found.memory.pk, "similarity": found.similarity},
+        details={"memory_id": found.memory.pk, **found.match.to_json()},
         request={"repository": data.repository},
     )
     return log_saving(team_id=team.pk, saving=saving, actor=actor)

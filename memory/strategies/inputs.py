@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from contextopt.agents import models as limits
 from contextopt.agents.inputs import ErrorText, FilePath, Plan, check_item, naming
@@ -32,6 +32,10 @@ def read_lesson(value: object) -> object:
     check_item(value)
     texts = [f"{name}: {text}" for name, text in value.items() if isinstance(text, str | int | float)]
     return {"content": "\n".join(texts)}
+
+
+Outcome = Literal["completed", "failed", "impossible"]
+"""How a task ends: the states of `TaskState` but open."""
 
 
 class LessonIn(Input):
@@ -65,7 +69,7 @@ class CompletionIn(Input):
     task_id: Id | None = None
     repository: Annotated[Text, Field(max_length=limits.REPOSITORY_MAX)] = ""
     description: Annotated[Text, Field(max_length=limits.TASK_DESCRIPTION_MAX)] = ""
-    outcome: Literal["completed", "failed"] = "completed"
+    outcome: Outcome = "completed"
     plan: Plan | None = None
     attempts: Annotated[list[StepIn], Field(max_length=STEPS_MAX)] = Field(default_factory=list)
     total_attempts: Annotated[
@@ -73,18 +77,34 @@ class CompletionIn(Input):
         Field(ge=1, le=10_000, description="Counts if it is more than the server and the steps show."),
         NUMBER,
     ] = 1
-    quality_score: Annotated[float, Field(ge=0, le=limits.QUALITY_MAX), NUMBER]
+    quality_score: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=limits.QUALITY_MAX,
+            validate_default=True,
+            description="Quality of the result. Required if the task was completed.",
+        ),
+        NUMBER,
+    ] = None
     files_changed: Annotated[list[FilePath], Field(max_length=FILES_CHANGED_MAX)] = Field(
         default_factory=list
     )
     model: ModelName = ""
     tokens_saved: Annotated[
         int,
-        Field(ge=0, le=TOKENS_SAVED_MAX, description="Stored with the strategy. Savings are measured."),
+        Field(ge=0, le=TOKENS_SAVED_MAX, deprecated=True, description="Ignored. Savings are measured."),
         NUMBER,
     ] = 0
     decisions: Lessons = Field(default_factory=list)
     error_patterns: Lessons = Field(default_factory=list)
+
+    @field_validator("quality_score")
+    @classmethod
+    def _rated(cls, quality: float | None, info: ValidationInfo) -> float | None:
+        if quality is None and info.data.get("outcome") == "completed":
+            raise ValueError("is required if the task was completed")
+        return quality
 
     @model_validator(mode="before")
     @classmethod

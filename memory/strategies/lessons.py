@@ -63,10 +63,9 @@ def learn_from(completion: Completion) -> Learned:
             task=task,
             pattern=pattern,
             steps=steps,
-            quality_score=report.quality_score,
+            quality_score=quality_of(report),
             files_changed=tuple(report.files_changed),
             model=report.model,
-            tokens_saved=report.tokens_saved,
             repository=repository,
         )
         stored.append(store_strategy(team_id=completion.team_id, success=success, actor=actor))
@@ -96,12 +95,17 @@ def count_attempts(report: CompletionIn, task: Task) -> int:
 def why_no_success(report: CompletionIn, *, attempts: int) -> str:
     """Return why a task is no success for strategies, or an empty text if it is one."""
     if report.outcome != "completed":
-        return "the task failed"
+        return "the task is impossible" if report.outcome == "impossible" else "the task failed"
     if attempts != 1:
         return f"it took {attempts:,} attempts; only plans that succeed at the first become strategies"
-    if report.quality_score < QUALITY_NEEDED:
-        return f"its quality was {report.quality_score:g}; a strategy needs at least {QUALITY_NEEDED}"
+    if quality_of(report) < QUALITY_NEEDED:
+        return f"its quality was {quality_of(report):g}; a strategy needs at least {QUALITY_NEEDED}"
     return ""
+
+
+def quality_of(report: CompletionIn) -> float:
+    """Return the quality of the result; 0 if none is given, as only for tasks that were not completed."""
+    return report.quality_score or 0.0
 
 
 def _store_lesson(completion: Completion, repository: str, memory_type: str, lesson: LessonIn) -> Memory:

@@ -20,7 +20,12 @@ class StrategyUse(models.Model):
     assembly = models.ForeignKey(
         Assembly, models.DB_SET_NULL, null=True, blank=True, related_name="strategy_uses"
     )
-    similarity = models.FloatField()
+    match_score = models.FloatField(help_text="how well the strategy matched the task, 0 to 1")
+    similarity = models.FloatField(null=True, blank=True, help_text="cosine; blank without a vector")
+    word_share = models.FloatField(
+        null=True, blank=True, help_text="share of the task's words that the strategy holds"
+    )
+    same_pattern = models.BooleanField(default=False, help_text="whether the task had the strategy's pattern")
     asked = models.CharField(max_length=200, help_text="start of the task description")
     tokens_saved = models.BigIntegerField(
         null=True,
@@ -28,11 +33,6 @@ class StrategyUse(models.Model):
         help_text="compared with similar tasks without the strategy; blank if there are none",
     )
     rating = models.FloatField(null=True, blank=True, help_text="0: it hurt, 1: it helped")
-    succeeded = models.BooleanField(
-        null=True,
-        blank=True,
-        help_text="whether its task succeeded; blank until it ends",
-    )
     rated_by = models.CharField(max_length=ACTOR_MAX, blank=True)
     rated_at = models.DateTimeField(null=True, blank=True)
     created_by = models.CharField(max_length=ACTOR_MAX, blank=True)

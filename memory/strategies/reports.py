@@ -66,7 +66,7 @@ def complete_task(*, team: Team, data: CompletionIn, actor: str) -> CompletionRe
     Raises:
         InvalidInput: neither a task nor a description is given, or the plan cannot be read.
         NotFound: the team has no such task.
-        Conflict: the task has ended with another report.
+        Conflict: the task has ended with another report, or as another outcome.
     """
     data.plan_text()
     with transaction.atomic():
@@ -114,8 +114,10 @@ def _end_task(team: Team, data: CompletionIn, actor: str) -> Task:
         )
     tasks = Task.objects.select_for_update(no_key=True).filter(team=team, pk=data.task_id)
     task = find_one(tasks, f"task {data.task_id}")
-    if not task.is_open:
-        raise Conflict(f"Task {task.pk} is already {task.state} through another report.")
+    # An attempt may have shown that the task is impossible. Its report can follow.
+    is_awaited = task.state == data.outcome == "impossible" and not hasattr(task, "completion")
+    if not task.is_open and not is_awaited:
+        raise Conflict(f"Task {task.pk} is already {task.state}.")
     for name, value in state.items():
         setattr(task, name, value)
     task.save(update_fields=[*state, "updated_at"])

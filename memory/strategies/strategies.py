@@ -11,7 +11,7 @@ from django.db.models import Count, ExpressionWrapper, FloatField, Q, Sum
 from django.db.models.functions import NullIf
 from django.utils import timezone
 
-from contextopt.agents.models import Task
+from contextopt.agents.models import Task, TaskState
 from contextopt.engine.text.cleaning import cut, flatten_to
 from contextopt.engine.text.lexical import detect_language
 from contextopt.errors import Conflict
@@ -58,7 +58,6 @@ class Success:
     quality_score: float
     files_changed: tuple[str, ...]
     model: str
-    tokens_saved: int
     repository: str
 
     def content(self) -> str:
@@ -72,7 +71,6 @@ class Success:
             "files_changed": list(self.files_changed),
             "model": self.model,
             "quality_score": self.quality_score,
-            "tokens_saved": self.tokens_saved,
         }
 
 
@@ -290,10 +288,12 @@ def reinstate_strategy(*, memory: Memory, actor: str) -> Memory:
     return current
 
 
+# The tasks that used a strategy and have ended, and those of them that were completed. Each counts once.
+ENDED = Count("task", distinct=True, filter=~Q(task__state=TaskState.OPEN))
+COMPLETED = Count("task", distinct=True, filter=Q(task__state=TaskState.COMPLETED))
 # The mean of a strategy's ratings and of the outcomes of its tasks, 0 to 1; none without any.
 SUCCESS = ExpressionWrapper(
-    (Sum("rating", default=0.0) + Count("pk", filter=Q(succeeded=True)))
-    / NullIf(Count("rating") + Count("succeeded"), 0),
+    (Sum("rating", default=0.0) + COMPLETED) / NullIf(Count("rating") + ENDED, 0),
     output_field=FloatField(),
 )
 

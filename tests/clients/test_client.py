@@ -71,6 +71,13 @@ def test_every_method_reaches_the_product(
     retry = call("plan_retry", {"root_cause": "bug"}, "t", {"a": "1"}, {"a": "2"})
     assert retry["action"] == "retry"
     assert call("ask_hint", "Fix the queue")["hint"] is None
+    task_id = call("build_step", task="Fix the queue")["task_id"]
+    found = call("add_finding", task_id, "risks", {"risk": "It waits."}, decision="open")
+    assert call("resolve_finding", task_id, found["id"], "Free it")["decision"] == "resolved"
+    assert call("compress_phase", task_id)["phase"] == "analysis"
+    assert call("advance_phase", task_id)["phase"] == "design"
+    assert call("read_task_status", task_id)["phase"] == "design"
+    assert call("complete_task", task_id=task_id, outcome="impossible")["state"] == "impossible"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def test_the_generated_files_are_current() -> None:
 def test_the_wheel_is_typed_and_small(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert "contextopt_client/py.typed" in names
-    assert wheel.stat().st_size < 60_000
+    assert wheel.stat().st_size < 65_000
     assert not [name for name in names if not name.startswith(("contextopt_client", "contextopt_connect"))]
 
 

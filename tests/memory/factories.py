@@ -41,7 +41,7 @@ def make_strategy(team: Team, **overrides: Any) -> Memory:
 
 def make_use(strategy: Memory, **overrides: Any) -> StrategyUse:
     return StrategyUse.objects.create(
-        **{"memory": strategy, "similarity": 0.8, "asked": "Fix it", **overrides}
+        **{"memory": strategy, "match_score": 0.8, "similarity": 0.8, "asked": "Fix it", **overrides}
     )
 
 

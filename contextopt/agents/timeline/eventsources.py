@@ -269,7 +269,7 @@ def _completion(task: Task) -> Source:
     def build(row: Completion, make: MakeEvent) -> Event:
         outcome, quality = row.report["outcome"], row.report["quality_score"]
         return make(
-            title=f"{str(outcome).capitalize()}, quality {quality:g}",
+            title=str(outcome).capitalize() + ("" if quality is None else f", quality {quality:g}"),
             note=learned_note(row.learned),
             memory_id=(row.learned or {}).get("strategy_id"),
         )

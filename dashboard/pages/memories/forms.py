@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.db.models import QuerySet
 
-from contextopt.agents.models import REPOSITORY_MAX
+from contextopt.agents.models import REPOSITORY_MAX, TaskState
 from contextopt.inputs import Input
 from contextopt.search.hybrid import search
 from contextopt.search.registry import SearchFilters
@@ -64,10 +64,19 @@ class CompletionForm(InputForm[CompletionIn]):
         required=False, widget=forms.Textarea(attrs={"rows": 2}), help_text="The goal of the task."
     )
     repository = forms.CharField(required=False)
-    outcome = forms.ChoiceField(choices=[("completed", "Completed"), ("failed", "Failed")])
+    outcome = forms.ChoiceField(
+        choices=[choice for choice in TaskState.choices if choice[0] != TaskState.OPEN]
+    )
     plan = NotesField(required=False, help_text="One step per line.")
     total_attempts = forms.IntegerField(label="Attempts", min_value=1, max_value=10_000, initial=1)
-    quality_score = forms.FloatField(label="Quality, 0 to 10", min_value=0, max_value=10, initial=8)
+    quality_score = forms.FloatField(
+        label="Quality, 0 to 10",
+        required=False,
+        min_value=0,
+        max_value=10,
+        initial=8,
+        help_text="Required if the task was completed.",
+    )
     decisions = NotesField(
         required=False, help_text="One per line.", widget=forms.Textarea(attrs={"rows": 3})
     )

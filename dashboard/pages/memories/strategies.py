@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import messages
-from django.db.models import Count, Q
+from django.db.models import Count
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from pydantic import ValidationError
@@ -25,6 +25,8 @@ from memory.memories.models import Memory
 from memory.strategies.hints import preview_hint
 from memory.strategies.reports import CompletionResult, complete_task
 from memory.strategies.strategies import (
+    COMPLETED,
+    ENDED,
     SUCCESS,
     policy_of,
     reinstate_strategy,
@@ -121,8 +123,8 @@ def strategy(request: TeamRequest, found: Memory) -> HttpResponse:
         "figures": found.uses.aggregate(
             uses=Count("pk"),
             rated=Count("rating"),
-            ended=Count("succeeded"),
-            good=Count("pk", filter=Q(succeeded=True)),
+            ended=ENDED,
+            completed=COMPLETED,
             mean=SUCCESS,
         ),
         "uses": found.uses.select_related("task").order_by("-created_at", "-id")[:USES_SHOWN],

@@ -15,9 +15,10 @@ from memory.strategies.reports import CompletionResult, complete_task
 
 class Command(ReportingCommand):
     help = (
-        "End a task and learn from it. FILE.json is an object with quality_score (0 to 10), task_id (a "
-        "number or external ID) or description, and any of repository, plan, attempts [{step_index, action, "
-        "result, error}], total_attempts, files_changed, model, decisions, error_patterns, tokens_saved. "
+        "End a task and learn from it. FILE.json is an object with task_id (a number or external ID) or "
+        "description, outcome (completed by default, failed or impossible), quality_score (0 to 10, required "
+        "if completed), and any of repository, plan, attempts [{step_index, action, result, error}], "
+        "total_attempts, files_changed, model, decisions, error_patterns. "
         "Exit status 1 means that the task has ended but its lessons could not be stored yet. A background "
         "job tries again."
     )

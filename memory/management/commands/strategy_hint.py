@@ -30,4 +30,14 @@ class Command(ReportingCommand):
 def describe_hint(hint: Hint) -> str:
     if hint.hint is None:
         return "No similar strategy."
-    return f"{hint.hint}\n\nsimilarity {hint.similarity:.2f}, strategy {hint.memory_id}"
+    parts = [f"words {_percent(hint.word_share)}"]
+    if hint.similarity is not None:
+        parts.append(f"meaning {_percent(hint.similarity)}")
+    if hint.same_pattern:
+        parts.append("same pattern")
+    match = f"match {_percent(hint.match_score)} ({', '.join(parts)})"
+    return f"{hint.hint}\n\n{match}, strategy {hint.memory_id}"
+
+
+def _percent(share: float | None) -> str:
+    return f"{share or 0.0:.0%}".replace("%", " %")

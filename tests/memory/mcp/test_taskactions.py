@@ -11,7 +11,9 @@ from contextopt.agents.models import Attempt, Task
 from contextopt.people.models import Scope, Team
 from memory.mcp.taskactions import TAKEN_BY
 from memory.mcp.taskprompts import PROMPTS
+from memory.strategies.strategies import success_rates
 from tests import factories
+from tests.memory.factories import make_strategy, make_use
 from tests.memory.mcp.conftest import Door, text_of
 from tests.memory.mcp.test_contexts import size
 
@@ -47,6 +49,16 @@ def test_a_task_from_its_first_finding_to_its_end(door: Door, team: Team) -> Non
     assert Completion.objects.get().report["files_changed"] == ["cart.py"]
 
 
+@pytest.mark.parametrize("outcome", ["failed", "impossible"])
+def test_a_task_that_was_not_completed(door: Door, team: Team, outcome: str) -> None:
+    strategy = make_strategy(team)
+    task = factories.make_task(team)
+    make_use(strategy, task=task)
+    answer = door.call("task_step", task_id=task.pk, action="complete", outcome=outcome, plan="Round it")
+    assert text_of(answer).startswith(f"The task is {outcome}, 0 memories stored.")
+    assert (Task.objects.get(pk=task.pk).state, success_rates([strategy])) == (outcome, {strategy.pk: 0})
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -56,6 +68,8 @@ def test_a_task_from_its_first_finding_to_its_end(door: Door, team: Team) -> Non
         ({"action": "failed", "task": "Fix it"}, "error: give error or root_cause"),
         ({"action": "status", "task_id": 1, "answer": "x"}, "answer: is only for resolve_finding"),
         ({"task": "Fix it", "force": True}, "force: is only for compress and advance"),
+        ({"task": "Fix it", "outcome": "failed"}, "outcome: is only for complete"),
+        ({"action": "complete", "task_id": 1, "outcome": "open"}, "outcome"),
         ({"task": "Fix it", "finding": RISK}, "finding: is only for add_finding"),
     ],
 )

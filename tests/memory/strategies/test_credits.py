@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from contextopt.assemblies.models import Assembly
+from contextopt.errors import Conflict
 from contextopt.people.models import Team
 from memory.memories.inputs import HintIn
 from memory.memories.models import Memory
@@ -145,13 +146,35 @@ def test_success_counts_outcomes_and_ratings(complete, team: Team, strategy: Mem
     assert success_rates([strategy]) == {}
     make_use(strategy, task=factories.make_task(team))
     assert success_rates([strategy]) == {strategy.pk: None}
-    for report in ({}, {"outcome": "failed"}, {"quality_score": 6.5}, {}):
-        end_task(complete, team, size=10, used=strategy, **report)
+    for outcome in ("completed", "failed", "impossible"):
+        end_task(complete, team, size=10, used=strategy, outcome=outcome)
+    # A task that took two attempts was completed nevertheless.
+    end_task(complete, team, size=10, used=strategy, total_attempts=2)
     # Each task had the hint twice, and counts once.
     assert success_rates([strategy]) == {strategy.pk: 0.5}
     use = StrategyUse.objects.filter(memory=strategy).latest("id")
     rate_use(use=use, rating=1, actor="test")
     assert success_rates([strategy]) == {strategy.pk: pytest.approx(0.6)}
+
+
+def test_a_task_that_an_attempt_found_impossible_counts(complete, team: Team, strategy: Memory) -> None:
+    task = factories.make_task(team, description=FIX, repository="shop")
+    make_use(strategy, task=task)
+    factories.make_attempt(task, diagnosis={"root_cause": "impossible_task"})
+    task.refresh_from_db()
+    assert task.state == "impossible"
+    assert success_rates([strategy]) == {strategy.pk: 0}
+    for outcome in ("completed", "failed"):
+        with pytest.raises(Conflict, match="already impossible"):
+            complete(task_id=task.pk, description="", outcome=outcome)
+    # Its report can follow, once.
+    report = complete(task_id=task.pk, description="", outcome="impossible", quality_score=None)
+    assert (report.is_new, report.to_json()["quality_score"]) == (True, None)
+    with pytest.raises(Conflict, match="already impossible"):
+        complete(task_id=task.pk, description="", outcome="impossible", quality_score=1)
+    strategy.refresh_from_db()
+    assert strategy.trust < 0.5
+    assert success_rates([strategy]) == {strategy.pk: 0}
 
 
 def test_failures_retire_a_strategy(complete, team: Team, strategy: Memory) -> None:

@@ -122,13 +122,18 @@ def test_the_more_trusted_of_two_alike_wins(team: Team, strategy: Memory) -> Non
     assert ask(team).memory_id == better.pk
 
 
-def test_an_embedder_that_is_down_gives_no_hint_and_no_error(team: Team, strategy: Memory, settings) -> None:
+def test_without_the_embedding_model_words_and_pattern_decide(team: Team, strategy: Memory, settings) -> None:
     settings.EMBEDDING_MODEL = "endpoint"
     settings.EMBEDDING_BASE_URL = "http://127.0.0.1:9/v1"
-    settings.EMBEDDING_ENDPOINT_MODEL = "small"
-    with capture_logs() as events:
-        assert ask(team) == NO_HINT
-    assert [event["event"] for event in events] == ["strategy_search_failed"]
+    settings.EMBEDDING_ENDPOINT_MODEL, settings.EMBEDDING_DIMENSIONS = "small", 256
+    hint = ask(team)
+    assert (hint.memory_id, hint.similarity, hint.same_pattern) == (strategy.pk, None, True)
+    # Fix, rounding, prices and cart, of six words.
+    assert hint.word_share == pytest.approx(4 / 6)
+    assert hint.match_score == pytest.approx(4 / 6 + 0.1)
+    assert ask(team, "Translate the welcome letter into Polish") == NO_HINT
+    use = StrategyUse.objects.get()
+    assert (use.similarity, use.word_share, use.same_pattern) == (None, hint.word_share, True)
 
 
 def test_a_database_that_refuses_gives_no_hint_and_no_error(team: Team, strategy: Memory) -> None:

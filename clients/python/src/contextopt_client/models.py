@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 
+class AdvanceOptions(TypedDict, total=False):
+    """`to` states the phase you expect to enter."""
+
+    force: bool
+    to: Literal["analysis", "design", "implementation"] | None
+
+
 class AgentContextIn(TypedDict):
     """An agent's full context. Lists are ordered by relevance, the best first."""
 
@@ -27,6 +34,48 @@ class AgentContextOut(TypedDict):
     tools: list[str | dict[str, Any]]
     tree: str
     tree_paths: list[str]
+
+
+class AgentStepOptions(TypedDict, total=False):
+    """One step of a task: a stored task by its `task_id`, or the text of a new one in `task`."""
+
+    as_of: str | None
+    budget: int | None
+    context: AgentContextIn | None
+    encoding: str | None
+    failure: StepFailureIn | None
+    model: str
+    phase: str
+    receiver: str
+    repository: str
+    space: str | None
+    task: str | None
+    task_id: int | None
+
+
+class AgentStepOut(TypedDict):
+    """Everything that an agent is sent for one step."""
+
+    attempt: StepAttemptOut | None
+    budget_tokens: int
+    certificate: CertificateOut
+    full_tokens: int | None
+    handoff: HandoffJson | None
+    id: int | None
+    phase: str
+    profile: str
+    profile_version: int | None
+    records: list[StepRecordOut]
+    repository: str
+    saved_percent: float | None
+    saved_tokens: int | None
+    sections: list[SectionOut]
+    space: str | None
+    strategy: StepStrategyOut | None
+    task: str
+    task_id: int
+    text: str
+    warnings: list[WarningJson]
 
 
 class AllocationOut(TypedDict):
@@ -200,6 +249,81 @@ class ChangedFileOut(TypedDict):
     renamed_from: NotRequired[str]
 
 
+class CompletionOptions(TypedDict, total=False):
+    """The report of a finished task. Without a `task_id` a new task is recorded for it."""
+
+    attempts: list[StepIn]
+    decisions: list[LessonIn]
+    description: str
+    error_patterns: list[LessonIn]
+    files_changed: list[str]
+    model: str
+    outcome: Literal["completed", "failed", "impossible"]
+    plan: str | list[str | dict[str, Any]] | None
+    quality_score: float | None
+    repository: str
+    task_id: int | None
+    tokens_saved: int
+    total_attempts: int
+
+
+class CompletionOut(TypedDict):
+    """A finished task. `stored` lists the memories created from it; `not_stored` says why others were
+    not.
+    """
+
+    completed_at: str
+    completion_id: int
+    is_new: bool
+    is_pending: bool
+    not_stored: list[NotStored]
+    pattern: str | None
+    quality_score: float | None
+    state: Literal["completed", "failed", "impossible"]
+    stored: list[Stored]
+    strategy_id: int | None
+    task_id: int
+
+
+class CompressOptions(TypedDict, total=False):
+    """`force` compresses even if decisions are open, which is recorded. Without `phase`, the current
+    one is compressed.
+    """
+
+    force: bool
+    phase: Literal["analysis", "design", "implementation"] | None
+
+
+class CompressionOut(TypedDict):
+    """A phase's hand-off. `token_count` counts the brief only. `other_brief` belongs to a writer that
+    is not active, and `brief_note` says why. `saved_tokens` is null if no phase received it, and
+    until its brief is written. Leaving out a finding that matters saves nothing.
+    """
+
+    assembly_id: int | None
+    brief: str
+    brief_note: str
+    brief_state: Literal["none", "pending", "in_force", "refused", "late"]
+    consumed_at: str | None
+    created_at: str
+    created_by: str
+    critical_findings: list[str]
+    critical_tokens: int
+    discarded: list[DiscardedOut]
+    forced: bool
+    open_decisions: list[str]
+    other_brief: str
+    saved_tokens: int | None
+    settings: HandoffSettingsOut
+    token_count: int
+    tokens_after: int
+    tokens_before: int
+    version: int
+    warnings: list[WarningJson]
+    writer: Literal["extract", "model"]
+    writer_version: str
+
+
 class ContextFileIn(TypedDict):
     content: str
     path: str
@@ -259,6 +383,11 @@ class DiagnosisOut(TypedDict):
     suggested_action: str
 
 
+class DiscardedOut(TypedDict):
+    id: str
+    reason: str
+
+
 class DroppedOut(TypedDict):
     """`duplicate_of` is the record that this one repeats, if that is the reason."""
 
@@ -315,11 +444,66 @@ class FilterOut(TypedDict):
     warnings: list[WarningJson]
 
 
+class FindingOptions(TypedDict, total=False):
+    """A finding of the task's current phase, or of an earlier one named in `phase`."""
+
+    confidence: float
+    decision: Literal["open", "resolved"] | None
+    depends_on: list[str]
+    id: str | None
+    implementation_ready: bool
+    phase: Literal["analysis", "design", "implementation"] | None
+    tags: list[str]
+
+
+class FindingOut(TypedDict):
+    """One finding. `tokens` counts the finding alone, in full."""
+
+    answer: str
+    category: str
+    confidence: float
+    content: dict[str, Any]
+    created_at: str
+    created_by: str
+    decision: Literal["open", "resolved"] | None
+    depends_on: list[str]
+    id: str
+    implementation_ready: bool
+    phase: Literal["analysis", "design", "implementation"]
+    relabelled_at: str | None
+    relabelled_by: str
+    resolved_at: str | None
+    resolved_by: str
+    tags: list[str]
+    tokens: int
+
+
 class FoundOut(TypedDict):
     """Results, best first. `degraded` means that the embedder was down and only words were searched."""
 
     degraded: bool
     results: list[ResultOut]
+
+
+class HandoffJson(TypedDict):
+    """The hand-off in the text. `parts` counts its critical findings and its brief."""
+
+    parts: int
+    phase: Literal["analysis", "design", "implementation"]
+    version: int
+
+
+class HandoffSettingsOut(TypedDict):
+    """The settings used to compress a phase."""
+
+    brief_tokens: int
+    bundle_tokens: int
+    critical_above: float
+    critical_tokens: int
+    findings_tokens: int
+    key_categories: list[str]
+    max_critical: int
+    speculation_below: float
 
 
 class HintOptions(TypedDict, total=False):
@@ -332,13 +516,16 @@ class HintOptions(TypedDict, total=False):
 
 
 class HintOut(TypedDict):
-    """A text to append to a task before planning, or null if no similar strategy is known."""
+    """A text to append to a task before planning, or null if no strategy matches."""
 
     assembly_id: int | None
     hint: str | None
+    match_score: float | None
     memory_id: int | None
+    same_pattern: bool | None
     similarity: float | None
     use_id: int | None
+    word_share: float | None
 
 
 class IncludedOut(TypedDict):
@@ -363,6 +550,10 @@ class KeyOut(TypedDict):
     revoked_at: str | None
     scope: Literal["gateway", "read", "write", "admin"]
     spaces: list[str] | None
+
+
+class KnowledgePoolOut(TypedDict):
+    phase_compressions: PhaseCompressionsOut
 
 
 class LedgerEntryOut(TypedDict):
@@ -391,6 +582,14 @@ class LedgerOut(TypedDict):
     order: list[int]
     trimmed: NotRequired[list[dict[str, Any]]]
     warnings: NotRequired[list[WarningJson]]
+
+
+class LessonIn(TypedDict):
+    """A decision, or something that went wrong."""
+
+    category: NotRequired[str]
+    content: str
+    tags: NotRequired[list[str]]
 
 
 class MeOut(TypedDict):
@@ -441,6 +640,13 @@ class MemoryOut(TypedDict):
     use_count: int
 
 
+class NotStored(TypedDict):
+    """A type of memory that was not created, and why."""
+
+    memory_type: str
+    reason: str
+
+
 class PartsOut(TypedDict):
     """How a score came about. Ranks count from 1; null where that ranking does not have the row."""
 
@@ -452,6 +658,27 @@ class PartsOut(TypedDict):
     relevance: float
     similarity: float | None
     vector_rank: int | None
+
+
+class PhaseCompressionsOut(TypedDict):
+    """Hand-offs by phase. A phase that was not compressed is absent."""
+
+    analysis: NotRequired[CompressionOut]
+    design: NotRequired[CompressionOut]
+    implementation: NotRequired[CompressionOut]
+
+
+class PhaseTokensOut(TypedDict):
+    """A phase's limits and its hand-off. Hand-off figures are null until it is compressed."""
+
+    findings: int
+    findings_tokens: int
+    input_budget: int
+    open_decisions: list[str]
+    output_budget: int
+    saved_tokens: int | None
+    tokens_after: int | None
+    tokens_before: int | None
 
 
 class PlacementOut(TypedDict):
@@ -630,6 +857,27 @@ class SearchOptions(TypedDict, total=False):
     types: list[str] | None
 
 
+class SectionItemOut(TypedDict):
+    """One thing of a section. `tokens` counts a kept one alone; a cut or partial one has a reason, too.
+    """
+
+    id: str
+    kept: bool
+    reason: str
+    tokens: int | None
+
+
+class SectionOut(TypedDict):
+    """One section of the text. The tokens of all sections add up to the certificate's."""
+
+    counts: dict[str, int]
+    dropped: int
+    items: list[SectionItemOut]
+    kept: int
+    name: str
+    tokens: int
+
+
 class SpaceDetail(TypedDict):
     """A space, and how far its records are counted anew after a change of its encoding."""
 
@@ -666,11 +914,101 @@ class StatsOut(TypedDict):
     utilisation: float | None
 
 
+class StatusOut(TypedDict):
+    """A task with the findings and hand-offs of its phases."""
+
+    created_at: str
+    created_by: str
+    description: str
+    external_id: str
+    findings: list[FindingOut]
+    id: int
+    knowledge_pool: KnowledgePoolOut
+    phase: Literal["analysis", "design", "implementation"]
+    repository: str
+    saved_tokens: int
+    state: Literal["open", "completed", "failed", "impossible"]
+    tokens: TokensOut
+    updated_at: str
+    warnings: list[WarningJson]
+
+
+class StepAttemptOut(TypedDict):
+    """The failed attempt that the request recorded, and what follows from it."""
+
+    action: Literal["replan", "retry", "refetch", "stop", "wait"]
+    error: str | None
+    id: int
+    number: int
+    wait_seconds: int
+
+
+class StepFailureIn(TypedDict):
+    """A failed attempt of the task, and the files that may have changed."""
+
+    attempt: NotRequired[int | None]
+    before: NotRequired[dict[str, str | None]]
+    diagnosis: DiagnosisIn
+    diff_characters: NotRequired[int | None]
+    diff_lines: NotRequired[int | None]
+    error: NotRequired[str | None]
+    error_tokens: NotRequired[int | None]
+    files: NotRequired[dict[str, str | None]]
+    plan: NotRequired[str | list[str | dict[str, Any]] | None]
+    uncut: NotRequired[bool]
+
+
+class StepIn(TypedDict):
+    """The outcome of one step of the plan. `step_index` counts the plan's non-empty lines from 0."""
+
+    action: NotRequired[str]
+    error: NotRequired[str | None]
+    result: NotRequired[str]
+    step_index: int
+
+
+class StepRecordOut(TypedDict):
+    """A record of the space that was a candidate."""
+
+    external_id: str
+    id: int
+    kept: bool
+    reason: str
+    score: float
+    source: str
+    tokens: int
+
+
+class StepStrategyOut(TypedDict):
+    """The strategy in the text, and how it matches the task. Rate it by its `use_id`."""
+
+    match_score: float
+    memory_id: int
+    same_pattern: bool
+    similarity: float | None
+    use_id: int
+    word_share: float
+
+
+class Stored(TypedDict):
+    """A memory created from a report."""
+
+    content: str
+    id: int
+    memory_type: str
+
+
 class TeamOut(TypedDict):
     date_order: Literal["", "day", "month"]
     name: str
     slug: str
     time_zone: str
+
+
+class TokensOut(TypedDict):
+    analysis: PhaseTokensOut
+    design: PhaseTokensOut
+    implementation: PhaseTokensOut
 
 
 class TrimmedOut(TypedDict):

@@ -6,17 +6,25 @@ from urllib.parse import quote
 
 from contextopt_client.calls import Call
 from contextopt_client.models import (
+    AdvanceOptions,
     AgentContextIn,
+    AgentStepOptions,
+    AgentStepOut,
     AssemblyDetail,
     AssemblyOptions,
     AssemblyOut,
     BulkOut,
+    CompletionOptions,
+    CompletionOut,
+    CompressOptions,
     CountedRetryOptions,
     DeltaOut,
     DiagnosisIn,
     FeedbackOptions,
     FilterOptions,
     FilterOut,
+    FindingOptions,
+    FindingOut,
     FoundOut,
     HintOptions,
     HintOut,
@@ -29,6 +37,7 @@ from contextopt_client.models import (
     SearchOptions,
     SpaceDetail,
     SpaceOptions,
+    StatusOut,
     VoteOut,
 )
 
@@ -145,10 +154,71 @@ class Operations(ABC):
         return answer
 
     def ask_hint(self, task: str, **options: Unpack[HintOptions]) -> HintOut:
-        """Finds the strategy in the same repository that is most similar to the task."""
+        """Finds the strategy of the same repository that best matches the task by words, meaning and
+        pattern.
+        """
         body = {"task": task, **options}
         call = Call("POST", "/api/v1/strategy-hints", body, is_write=True)
         answer: HintOut = self.call(call)
+        return answer
+
+    def build_step(self, **options: Unpack[AgentStepOptions]) -> AgentStepOut:
+        """Returns everything that an agent needs for one step of a task as one text, and logs it."""
+        body = {**options}
+        call = Call("POST", "/api/v1/agent-context", body, is_write=True)
+        answer: AgentStepOut = self.call(call)
+        return answer
+
+    def add_finding(
+        self,
+        task_id: int,
+        category: str,
+        content: dict[str, Any],
+        **options: Unpack[FindingOptions],
+    ) -> FindingOut:
+        """Adds a finding to the task's current phase, or to the earlier one named in `phase`. It gets
+        the next ID, such as `F-001`.
+        """
+        body = {"category": category, "content": content, **options}
+        call = Call("POST", f"/api/v1/tasks/{task_id}/findings", body, is_write=True)
+        answer: FindingOut = self.call(call)
+        return answer
+
+    def resolve_finding(self, task_id: int, finding_id: str, answer: str) -> FindingOut:
+        """Answers a finding's decision, or corrects its answer."""
+        body = {"answer": answer}
+        path = f"/api/v1/tasks/{task_id}/findings/{quote(finding_id, safe='')}/resolutions"
+        call = Call("POST", path, body, is_write=True)
+        result: FindingOut = self.call(call)
+        return result
+
+    def compress_phase(self, task_id: int, **options: Unpack[CompressOptions]) -> StatusOut:
+        """Keeps the critical findings of a phase in full and writes a brief of the rest."""
+        body = {**options}
+        call = Call("POST", f"/api/v1/tasks/{task_id}/compress", body, is_write=True)
+        answer: StatusOut = self.call(call)
+        return answer
+
+    def advance_phase(self, task_id: int, **options: Unpack[AdvanceOptions]) -> StatusOut:
+        """Compresses the current phase and advances to the next: analysis, design, implementation."""
+        body = {**options}
+        call = Call("POST", f"/api/v1/tasks/{task_id}/advance", body, is_write=True)
+        answer: StatusOut = self.call(call)
+        return answer
+
+    def read_task_status(self, task_id: int) -> StatusOut:
+        """Returns the task with its findings, its hand-offs and their tokens."""
+        call = Call("GET", f"/api/v1/tasks/{task_id}/status")
+        answer: StatusOut = self.call(call)
+        return answer
+
+    def complete_task(self, **options: Unpack[CompletionOptions]) -> CompletionOut:
+        """Ends a task and learns from it. Its decisions and error patterns become memories, and its
+        plan becomes a strategy if it succeeded at the first attempt with a quality of 7 or more.
+        """
+        body = {**options}
+        call = Call("POST", "/api/v1/completions", body, is_write=True)
+        answer: CompletionOut = self.call(call)
         return answer
 
 
@@ -264,8 +334,69 @@ class AsyncOperations(ABC):
         return answer
 
     async def ask_hint(self, task: str, **options: Unpack[HintOptions]) -> HintOut:
-        """Finds the strategy in the same repository that is most similar to the task."""
+        """Finds the strategy of the same repository that best matches the task by words, meaning and
+        pattern.
+        """
         body = {"task": task, **options}
         call = Call("POST", "/api/v1/strategy-hints", body, is_write=True)
         answer: HintOut = await self.call(call)
+        return answer
+
+    async def build_step(self, **options: Unpack[AgentStepOptions]) -> AgentStepOut:
+        """Returns everything that an agent needs for one step of a task as one text, and logs it."""
+        body = {**options}
+        call = Call("POST", "/api/v1/agent-context", body, is_write=True)
+        answer: AgentStepOut = await self.call(call)
+        return answer
+
+    async def add_finding(
+        self,
+        task_id: int,
+        category: str,
+        content: dict[str, Any],
+        **options: Unpack[FindingOptions],
+    ) -> FindingOut:
+        """Adds a finding to the task's current phase, or to the earlier one named in `phase`. It gets
+        the next ID, such as `F-001`.
+        """
+        body = {"category": category, "content": content, **options}
+        call = Call("POST", f"/api/v1/tasks/{task_id}/findings", body, is_write=True)
+        answer: FindingOut = await self.call(call)
+        return answer
+
+    async def resolve_finding(self, task_id: int, finding_id: str, answer: str) -> FindingOut:
+        """Answers a finding's decision, or corrects its answer."""
+        body = {"answer": answer}
+        path = f"/api/v1/tasks/{task_id}/findings/{quote(finding_id, safe='')}/resolutions"
+        call = Call("POST", path, body, is_write=True)
+        result: FindingOut = await self.call(call)
+        return result
+
+    async def compress_phase(self, task_id: int, **options: Unpack[CompressOptions]) -> StatusOut:
+        """Keeps the critical findings of a phase in full and writes a brief of the rest."""
+        body = {**options}
+        call = Call("POST", f"/api/v1/tasks/{task_id}/compress", body, is_write=True)
+        answer: StatusOut = await self.call(call)
+        return answer
+
+    async def advance_phase(self, task_id: int, **options: Unpack[AdvanceOptions]) -> StatusOut:
+        """Compresses the current phase and advances to the next: analysis, design, implementation."""
+        body = {**options}
+        call = Call("POST", f"/api/v1/tasks/{task_id}/advance", body, is_write=True)
+        answer: StatusOut = await self.call(call)
+        return answer
+
+    async def read_task_status(self, task_id: int) -> StatusOut:
+        """Returns the task with its findings, its hand-offs and their tokens."""
+        call = Call("GET", f"/api/v1/tasks/{task_id}/status")
+        answer: StatusOut = await self.call(call)
+        return answer
+
+    async def complete_task(self, **options: Unpack[CompletionOptions]) -> CompletionOut:
+        """Ends a task and learns from it. Its decisions and error patterns become memories, and its
+        plan becomes a strategy if it succeeded at the first attempt with a quality of 7 or more.
+        """
+        body = {**options}
+        call = Call("POST", "/api/v1/completions", body, is_write=True)
+        answer: CompletionOut = await self.call(call)
         return answer

@@ -5,8 +5,11 @@ from django.test import Client
 
 from contextopt.people.models import Team
 from memory.memories.models import Memory
+from memory.strategies.inputs import CompletionIn
 from memory.strategies.models import StrategyUse
+from memory.strategies.reports import complete_task
 from memory.strategies.strategies import rate_use
+from tests import factories
 from tests.dashboard.conftest import html_of, seen_in
 from tests.memory.factories import make_memory, make_strategy, make_use
 from tests.queries import count_at_2_and_20
@@ -105,10 +108,13 @@ def test_a_strategy_shows_steps_uses_trust_and_chart(owner_client: Client, strat
     assert 'data-chart="trust"' in html
     assert "rated 1" in html
     assert "100 %" in html_of(owner_client, "/strategies/")
-    make_use(strategy, succeeded=False)
+    task = factories.make_task(strategy.team)
+    report = CompletionIn(task_id=task.pk, outcome="failed")
+    complete_task(team=strategy.team, data=report, actor="test")
+    make_use(strategy, task=task)
     assert "50 %" in html_of(owner_client, "/strategies/")
     html = html_of(owner_client, f"/strategies/{strategy.pk}/")
-    assert "<dt>Tasks succeeded</dt><dd>0 of 1</dd>" in html
+    assert "<dt>Tasks completed</dt><dd>0 of 1</dd>" in html
     assert "<td>failed</td>" in html
 
 
