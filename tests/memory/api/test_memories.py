@@ -112,7 +112,8 @@ def test_a_task_that_has_ended_takes_no_other_report(api, team: Team) -> None:
 def test_no_hint_is_null(api, team: Team) -> None:
     make_strategy(team)
     assert api.post("/strategy-hints", {"task": "Water the plants"}).json() == {
-        "hint": None, "similarity": None, "memory_id": None, "use_id": None, "assembly_id": None,
+        "hint": None, "match_score": None, "similarity": None, "word_share": None, "same_pattern": None,
+        "memory_id": None, "use_id": None, "assembly_id": None,
     }  # fmt: skip
 
 
