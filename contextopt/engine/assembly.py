@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import tee
 
-from contextopt.engine.budget import LOW_RELEVANCE, Cut, allocate, cut_by_worth, truncate
+from contextopt.engine.budget import (
+    LEAN_SHARE,
+    LOW_RELEVANCE,
+    Cut,
+    allocate,
+    cut_by_content,
+    cut_by_worth,
+    truncate,
+)
 from contextopt.engine.details import (
     DUPLICATE_OF,
     Query,
@@ -104,6 +112,12 @@ class _Room:
         left = 0 if header.is_cut else budget_tokens - tokenizer.count(header.text + "\n")
         return cls(header, budget_tokens, left)
 
+    def lean_tokens(self, stage3: "_Baseline") -> int:
+        """Return the tokens of records with which the context stays well below the last 10 records."""
+        if stage3.tokens is None:
+            return self.record_tokens
+        return int(LEAN_SHARE * stage3.tokens) - (self.budget_tokens - self.record_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
@@ -157,7 +171,8 @@ def assemble(
     if query is None:
         config = config.without_question()
     asked = query if config.stage == SEARCH_STAGE else None
-    is_adaptive = asked is not None and config.budget_mode == ADAPTIVE
+    mode = config.budget_mode if asked else config.record_budget
+    is_adaptive = config.stage >= SCORED_STAGE and mode == ADAPTIVE
     request = _Request(space, config, utc("now", now), tokenizer, asked, sight, is_adaptive)
     allocation = allocate(config, sizes, carried_tokens=sight.tokens)
     budget_tokens = allocation.context - sight.tokens
@@ -165,12 +180,14 @@ def assemble(
     candidates = _candidates(request, counts)
     opening = add_day(header, candidates.day, budget_tokens, tokenizer) if candidates.day else header
     room = _Room.below(opening, budget_tokens, tokenizer)
+    stage3 = _baseline(request, space.records if baseline is None else baseline, header, sizes)
     selections, same_selections = tee(_selections(request, candidates, room))
-    chosen = _choose(request, candidates, selections, room)
+    lean_tokens = room.lean_tokens(stage3)
+    chosen = _choose(request, candidates, selections, room, lean_tokens)
     fixed = None
     if is_adaptive:
-        fixed = _choose(replace(request, is_adaptive=False), candidates, same_selections, room)
-    stage3 = _baseline(request, space.records if baseline is None else baseline, header, sizes)
+        plain = replace(request, is_adaptive=False)
+        fixed = _choose(plain, candidates, same_selections, room, lean_tokens)
     return Assembled(
         text=chosen.text,
         allocation=allocation,
@@ -237,10 +254,14 @@ def _selections(request: _Request, candidates: _Candidates, room: _Room) -> Iter
 
 
 def _choose(
-    request: _Request, candidates: _Candidates, selections: Iterator[Selection], room: _Room
+    request: _Request,
+    candidates: _Candidates,
+    selections: Iterator[Selection],
+    room: _Room,
+    lean_tokens: int,
 ) -> _Chosen:
     """Render records at the largest size at which all of them fit, or else at the smallest."""
-    packed = (_pack(request, candidates, selection, room) for selection in selections)
+    packed = (_pack(request, candidates, selection, room, lean_tokens) for selection in selections)
     chosen = next(packed)
     while chosen.selection.is_shortened and not chosen.cut.dropped and not candidates.unseen:
         larger = next(packed, None)
@@ -250,12 +271,16 @@ def _choose(
     return chosen
 
 
-def _pack(request: _Request, candidates: _Candidates, selection: Selection, room: _Room) -> _Chosen:
+def _pack(
+    request: _Request, candidates: _Candidates, selection: Selection, room: _Room, lean_tokens: int
+) -> _Chosen:
     """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
     header, sight = room.header, request.sight
     cut = truncate(selection.ranked, room.record_tokens, candidates.max_records)
     if request.is_adaptive and request.query is not None:
         cut = cut_by_worth(cut, request.query, request.config)
+    elif request.is_adaptive:
+        cut = cut_by_content(selection.ranked, room.record_tokens, candidates.max_records, lean_tokens)
     is_in_sight = bool(sight.headers) and digest(header.text) in sight.headers
     unseen = FittedHeader("", 0, header.is_cut) if is_in_sight else header
     order: tuple[int, ...] = ()

@@ -60,8 +60,10 @@ class ContextConfig:
     None means "all" for a window, a record limit or the notes, and a quarter of the room for the size of a
     record. If `total_tokens` is None, the total is the sum of the parts, so raising one part raises it. The
     semantic, lexical, neighbour, date, who and question settings apply to stage 5 only. With an adaptive
-    `budget_mode`, a question's context takes only records that are worth their tokens, within the same
-    budget. `adaptive_strictness`, from -0.5 to 0.5, requires more relevance than usual, or less if negative.
+    `record_budget`, stage 4 takes the records that say the most in fewer tokens than the last 10 records.
+    With an adaptive `budget_mode`, a question's context takes only records that are worth their tokens,
+    within the same budget. `adaptive_strictness`, from -0.5 to 0.5, requires more relevance than usual, or
+    less if negative.
     """
 
     stage: int = SCORED_STAGE
@@ -89,6 +91,19 @@ class ContextConfig:
             is_basic=True,
         ),
     ] = 20
+    record_budget: Annotated[
+        BudgetMode,
+        _of_records(
+            "Record budget",
+            "`fixed` takes the best records by score; `adaptive` takes those of the best 100 that say the "
+            "most for their length, in at most 80 % of the tokens of the last 10 records.",
+            help="For requests without a question. Adaptive sends fewer records: those that say the most.",
+            choices={FIXED: "Fixed", ADAPTIVE: "Adaptive"},
+            stages=(SCORED_STAGE,),
+            is_basic=True,
+            example=ADAPTIVE,
+        ),
+    ] = "fixed"
     recency_weight: Annotated[
         Decimal,
         _of_records(

@@ -80,7 +80,7 @@ def read_space_facts(wanted: FigureFilter) -> SpaceFacts:
         is_viewed=any(viewed for _, viewed, _, _ in rows),
         has_ages=any(has_ages for _, _, has_ages, _ in rows),
         weighs_views=not configs or any(config.frequency_weight > 0 for config in configs),
-        is_adaptive=any(config.budget_mode == ADAPTIVE for config in configs),
+        is_adaptive=any(ADAPTIVE in {config.budget_mode, config.record_budget} for config in configs),
         has_window=any(config.window_days is not None for config in configs),
         has_limit=any(config.max_records is not None for config in configs),
         has_question_window=any(config.question_window_days is not None for config in configs),

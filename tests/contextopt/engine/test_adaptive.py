@@ -17,6 +17,7 @@ from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.engine.validation import InvalidValue
 from contextopt.engine.values import SpaceContext
 from tests.contextopt.engine.factories import NOW, make_record
+from tests.contextopt.engine.strategies import configs, spaces
 
 TOKENIZER = get_tokenizer("cl100k_base")
 ADAPTIVE = ContextConfig(stage=5, budget_mode="adaptive")
@@ -212,3 +213,59 @@ def test_a_strictness_out_of_range_is_refused(value: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         ContextConfig.from_json({"adaptive_strictness": value})
     assert refused.value.field == "adaptive_strictness"
+
+
+LEAN = ContextConfig(record_budget="adaptive")
+WORDS = ("ledger", "snapshot", "payroll", "rollback", "invoice", "quota", "shard", "replica")
+
+
+def test_without_a_question_the_records_that_say_the_most_enter() -> None:
+    lines = [f"- [note] {word} {word}s{number} restored\n" for number, word in enumerate(WORDS)]
+    thanks = [f"- [note] Ok, thanks, thanks {number % 2}\n" for number in range(16)]
+    records = tuple(
+        make_record(number, days_old=number / 100, line=line)
+        for number, line in enumerate([*thanks, *lines], 1)
+    )
+    result = assemble(SpaceContext("S", "", (), records), LEAN, NOW, TOKENIZER)
+    shown = {entry.id for entry in result.ledger if entry.kept}
+    assert len(shown & set(range(17, 25))) > len(shown) / 2
+    assert {entry.reason for entry in result.ledger if not entry.kept} == {LOW_RELEVANCE}
+    assert not result.stats.truncated
+    assert result.fixed_tokens is not None
+    assert result.fixed_tokens > result.stats.tokens_used
+
+
+def test_one_record_enters_even_if_it_is_all_there_is() -> None:
+    space = SpaceContext("S", "", (), (make_record(1, days_old=1),))
+    assert assemble(space, LEAN, NOW, TOKENIZER).order == (1,)
+
+
+def test_pinned_records_stay() -> None:
+    pinned = tuple(make_record(number, days_old=9, pinned=True) for number in (1, 2, 3))
+    others = tuple(make_record(number, days_old=1) for number in range(4, 8))
+    order = assemble(SpaceContext("S", "", (), pinned + others), LEAN, NOW, TOKENIZER).order
+    assert set(order) >= {1, 2, 3}
+
+
+def test_a_question_is_not_answered_with_less() -> None:
+    asked = query(*[6] * 20)
+    assert len(kept(asked, LEAN.replace(stage=5))) == 20
+
+
+@given(space=spaces(), config=configs)
+def test_an_adaptive_record_budget_stays_below_the_last_records(
+    space: SpaceContext, config: ContextConfig
+) -> None:
+    lean = config.replace(record_budget="adaptive")
+    result = assemble(space, lean, NOW, TOKENIZER)
+    shown = [entry for entry in result.ledger if entry.kept]
+    stats = result.stats
+    assert stats.tokens_used <= result.allocation.context
+    assert len(shown) <= (lean.max_records or len(shown))
+    assert stats.records_included + stats.records_dropped == stats.records_filtered
+    # Pinned records and the first one may exceed it, and so may a context without records.
+    unpinned = [entry for entry in shown if not entry.pinned]
+    if len(unpinned) == len(shown) > 1 and stats.stage3_tokens is not None:
+        assert stats.tokens_used <= 0.8 * stats.stage3_tokens + 1
+    backwards = replace(space, records=space.records[::-1])
+    assert assemble(backwards, lean, NOW, TOKENIZER).text == result.text

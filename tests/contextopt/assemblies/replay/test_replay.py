@@ -188,6 +188,7 @@ OTHERS: list[dict[str, Any]] = [
     {"recency_weight": "0", "frequency_weight": "3"},
     {"semantic_weight": "1", "lexical_weight": "9"},
     {"budget_mode": "adaptive"},
+    {"record_budget": "adaptive"},
     {"question_record_tokens": 64},
     {"encoding": "heuristic"},
     {"neighbour_share": "0"},
