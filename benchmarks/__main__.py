@@ -16,8 +16,8 @@ from config.embedded.place import SetupError
 
 NAMES = (
     "assembly", "web", "import", "budget", "dashboard", "search", "recall", "languages", "pastes", "usage",
-    "finding", "cost", "strategies", "tokenizers", "index", "files", "deltas", "logs", "briefs", "kills",
-    "replay", "gateway", "hostile",
+    "finding", "cost", "lean", "strategies", "tokenizers", "index", "files", "deltas", "logs", "briefs",
+    "kills", "replay", "gateway", "hostile",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "RESULTS.md"
 MISSED = 1
@@ -41,14 +41,14 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         nargs="*",
         default=[],
-        help="records of commits (JSONL), for briefs and finding",
+        help="records of commits (JSONL), for briefs, finding and lean",
     )
     parser.add_argument(
         "--dialogues",
         type=Path,
         nargs="*",
         default=[],
-        help="conversations with questions (JSON as in LoCoMo), for recall to cost, and briefs",
+        help="conversations with questions (JSON as in LoCoMo), for recall to lean, and briefs",
     )
     parser.add_argument("--mem0", type=Path, help="python of an environment that has mem0ai")
     parser.add_argument("--aider", type=Path, help="python of an environment that has aider-chat")

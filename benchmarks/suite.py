@@ -21,6 +21,7 @@ from benchmarks.material import Material
 from benchmarks.report import Machine, render_terminal
 from benchmarks.retrieval.finding import measure_finding
 from benchmarks.retrieval.languages import measure_languages
+from benchmarks.retrieval.lean import measure_lean
 from benchmarks.retrieval.pastes import measure_pastes
 from benchmarks.retrieval.placement import measure_placement
 from benchmarks.retrieval.recall import measure_recall
@@ -65,6 +66,7 @@ class Scale:
     replays: int
     recall_models: tuple[str, ...]
     pasted_questions: int
+    lean_moments: int
     gateway_records: int
     gateway_requests: int
     gateway_seconds: float
@@ -91,6 +93,7 @@ FULL = Scale(
     replays=1_000,
     recall_models=("wordllama", "minilm"),
     pasted_questions=10,
+    lean_moments=200,
     gateway_records=10_000,
     gateway_requests=10_000,
     gateway_seconds=30.0,
@@ -116,6 +119,7 @@ QUICK = Scale(
     replays=100,
     recall_models=("wordllama",),
     pasted_questions=2,
+    lean_moments=20,
     gateway_records=1_000,
     gateway_requests=500,
     gateway_seconds=5.0,
@@ -206,6 +210,10 @@ class Suite:
             return _not_given("cost", "--dialogues")
         return measure_placement(self.team, self.material.dialogues)
 
+    def lean(self) -> Section:
+        material = self.material
+        return measure_lean(self.team, material.dialogues, material.commits, moments=self.scale.lean_moments)
+
     def languages(self) -> Section:
         return measure_languages(self.team)
 
@@ -276,6 +284,7 @@ BENCHMARKS: dict[str, Callable[[Suite], Section]] = {
     "usage": Suite.usage,
     "finding": Suite.finding,
     "cost": Suite.cost,
+    "lean": Suite.lean,
     "strategies": Suite.strategies,
     "tokenizers": Suite.tokenizers,
     "index": Suite.index,

@@ -21,6 +21,7 @@ from contextopt.limits import ACTOR_MAX
 from contextopt.people.audit import SYSTEM, note_event
 from contextopt.spaces.inputs import ConfigIn, SettingsIn
 from contextopt.spaces.models import Space
+from contextopt.spaces.presets import PRESETS
 
 if TYPE_CHECKING:
     _SettingsField = models.JSONField[Settings, Settings]
@@ -166,7 +167,8 @@ def publish_config(*, space: Space, data: ConfigIn, created_by: str) -> ContextC
         BelowMinimum: the settings miss the recall that a question set demands.
     """
     add = draft_settings if data.draft else publish_settings
-    return add(space=space, created_by=created_by, note=data.note, **given_settings(data))
+    preset = PRESETS[data.preset].settings if data.preset else {}
+    return add(space=space, created_by=created_by, note=data.note, **{**preset, **given_settings(data)})
 
 
 def change_settings(settings: Settings, changes: Mapping[str, object]) -> Settings:
@@ -196,7 +198,7 @@ def given_settings(data: SettingsIn) -> dict[str, Any]:
     Raises:
         InvalidInput: a setting is null that must have a value.
     """
-    given = data.model_dump(exclude_unset=True, exclude={"note", "draft"})
+    given = data.model_dump(exclude_unset=True, exclude={"note", "draft", "preset"})
     for name, value in given.items():
         if value is None and not SETTINGS[name].is_null:
             raise InvalidInput.of(name, "must not be null; omit it to keep the current value")

@@ -22,6 +22,7 @@ from contextopt.inputs import (
 )
 from contextopt.limits import DATE_MIN
 from contextopt.spaces import models as limits
+from contextopt.spaces.presets import PRESETS
 
 Tag = Annotated[Text, Field(min_length=1, max_length=limits.TAG_MAX)]
 Category = Annotated[Text, Field(min_length=1, max_length=limits.CATEGORY_MAX), AfterValidator(refuse_breaks)]
@@ -142,6 +143,14 @@ class SettingsIn(Input):
         def __init__(self, **values: Any) -> None: ...
 
 
+@with_fields(
+    {
+        "preset": (
+            _one_of(list(PRESETS)) | None,
+            described("Preset whose values are set. Fields you give as well override it.", "lean"),
+        )
+    }
+)
 class ConfigIn(SettingsIn):
     """Settings of the next config. Fields you omit are copied from the active config."""
 
@@ -149,5 +158,6 @@ class ConfigIn(SettingsIn):
     draft: bool = False
 
     if TYPE_CHECKING:
+        preset: str | None
 
         def __init__(self, **values: Any) -> None: ...
