@@ -28,7 +28,12 @@ from dashboard.demo import demo_spaces, load_demo, remove_demo
 from memory.questions.models import Question
 
 DEFAULTS = ContextConfig()
-SETTINGS = {"defaults": DEFAULTS, "Lean": DEFAULTS.replace(**LEAN.settings)}
+LIMITED = "a record limit of 8"
+SETTINGS = {
+    "defaults": DEFAULTS,
+    LIMITED: DEFAULTS.replace(max_records=8),
+    LEAN.label: DEFAULTS.replace(**LEAN.settings),
+}
 WINDOW = timedelta(days=14)
 FEWER, MOST_FEWER = 0.2, 0.3
 MOST_LOST = 0.01
@@ -43,13 +48,13 @@ _CONDITIONS = (
     "window of 14 days has 20 records or more. Demo: each space, once a day on 20 days."
 )
 _RECALL = (
-    "Recall as in the section on recall, for QMSum of what was said. For commits, the known-item questions of "
-    "the section on finding are asked at the newest commit of each file, all files together. Few of these "
+    "Recall as in the section on recall, for QMSum of what was said. For commits, the known-item questions "
+    "of the section on finding are asked at the newest commit of each file, all files together. Few of these "
     "questions are about the last records, so the recalls are low."
 )
 _DEMO = (
-    "The demo's question set is about its newest records and spread evenly over them, so without the question "
-    "any context loses about as much of its recall as it leaves out records."
+    "The demo's question set is about its newest records and spread evenly over them, so without the "
+    "question any context loses about as much of its recall as it leaves out records."
 )
 
 
@@ -72,24 +77,23 @@ class _Set:
     def figures(self) -> Iterator[Figure]:
         for name, tokens in self.tokens.items():
             share = tokens / self.last - 1
-            bar = _saving_bar(share) if name == "Lean" else None
-            yield Figure(
-                f"{self.name}: {name}, tokens against the last 10", "", self.contexts, share, bar=bar
-            )
+            bar = _saving_bar(share) if name == LEAN.label else None
+            what = f"{self.name}, {name}: tokens against the last 10"
+            yield Figure(what, "%", self.contexts, 100 * share, bar=bar)
         yield from self.recall_figures()
 
     def recall_figures(self) -> Iterator[Figure]:
-        if not self.recalls["Lean"]:
-            return
-        before, after = (fmean(recalls) for recalls in self.recalls.values())
-        asked = len(self.recalls["Lean"])
-        yield Figure(f"{self.name}: recall of the defaults", "", asked, before)
-        bar = at_most(MOST_LOST, before - after, f"≥ {before - MOST_LOST:.3f}")
-        yield Figure(f"{self.name}: recall of Lean", "", asked, after, bar=bar)
+        before = fmean(self.recalls["defaults"] or [0.0])
+        for name, recalls in self.recalls.items():
+            if recalls:
+                recall = fmean(recalls)
+                least = f"≥ {100 * (before - MOST_LOST):.2f} %"
+                bar = at_most(MOST_LOST, before - recall, least) if name == LEAN.label else None
+                yield Figure(f"{self.name}, {name}: recall", "%", len(recalls), 100 * recall, bar=bar)
 
 
 def _saving_bar(share: float) -> Bar:
-    return Bar(f"-{FEWER:g} to -{MOST_FEWER:g}", -MOST_FEWER <= share <= -FEWER)
+    return Bar(f"-{FEWER:.0%} to -{MOST_FEWER:.0%}", -MOST_FEWER <= share <= -FEWER)
 
 
 def measure_lean(team: Team, dialogues: Sequence[Path], commits: Sequence[Path], *, moments: int) -> Section:
