@@ -182,12 +182,11 @@ def assemble(
     room = _Room.below(opening, budget_tokens, tokenizer)
     stage3 = _baseline(request, space.records if baseline is None else baseline, header, sizes)
     selections, same_selections = tee(_selections(request, candidates, room))
-    lean_tokens = room.lean_tokens(stage3)
-    chosen = _choose(request, candidates, selections, room, lean_tokens)
+    chosen = _choose(request, candidates, selections, room, stage3)
     fixed = None
     if is_adaptive:
         plain = replace(request, is_adaptive=False)
-        fixed = _choose(plain, candidates, same_selections, room, lean_tokens)
+        fixed = _choose(plain, candidates, same_selections, room, stage3)
     return Assembled(
         text=chosen.text,
         allocation=allocation,
@@ -258,10 +257,10 @@ def _choose(
     candidates: _Candidates,
     selections: Iterator[Selection],
     room: _Room,
-    lean_tokens: int,
+    stage3: _Baseline,
 ) -> _Chosen:
     """Render records at the largest size at which all of them fit, or else at the smallest."""
-    packed = (_pack(request, candidates, selection, room, lean_tokens) for selection in selections)
+    packed = (_pack(request, candidates, selection, room, stage3) for selection in selections)
     chosen = next(packed)
     while chosen.selection.is_shortened and not chosen.cut.dropped and not candidates.unseen:
         larger = next(packed, None)
@@ -272,7 +271,7 @@ def _choose(
 
 
 def _pack(
-    request: _Request, candidates: _Candidates, selection: Selection, room: _Room, lean_tokens: int
+    request: _Request, candidates: _Candidates, selection: Selection, room: _Room, stage3: _Baseline
 ) -> _Chosen:
     """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
     header, sight = room.header, request.sight
@@ -280,6 +279,7 @@ def _pack(
     if request.is_adaptive and request.query is not None:
         cut = cut_by_worth(cut, request.query, request.config)
     elif request.is_adaptive:
+        lean_tokens = room.lean_tokens(stage3)
         cut = cut_by_content(selection.ranked, room.record_tokens, candidates.max_records, lean_tokens)
     is_in_sight = bool(sight.headers) and digest(header.text) in sight.headers
     unseen = FittedHeader("", 0, header.is_cut) if is_in_sight else header

@@ -17,7 +17,7 @@ from contextopt.assemblies.replay.material import Material, NotReplayable, load_
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.assembly import NOT_LOADED
 from contextopt.engine.ranking import NOT_RELEVANT, Scored, parts_of, rank, rank_by_query
-from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, SCORED_STAGE, ContextConfig
+from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
 from contextopt.engine.values import DateRange
 from contextopt.engine.wording import day, plural
 from contextopt.errors import Conflict, InvalidInput, NotFound
@@ -181,7 +181,7 @@ class _Case:
                 kept = plural(row.records_included, "record")
                 were = "was" if row.records_included == 1 else "were"
                 return f"The record limit was reached first: {kept} {were} kept."
-            case Step.LOW_RELEVANCE if row.stage == SCORED_STAGE:
+            case Step.LOW_RELEVANCE if not self.payload.request.get("query"):
                 return "With an adaptive budget, others say more for their length or rank higher."
             case Step.LOW_RELEVANCE if self._outranks_a_kept(entry):
                 return (

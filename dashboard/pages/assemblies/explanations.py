@@ -11,7 +11,7 @@ from contextopt.assemblies.replay.explanation import (
     explain_record,
     find_expected,
 )
-from contextopt.engine.settings import ADAPTIVE, SEARCH_STAGE
+from contextopt.engine.settings import ADAPTIVE
 from contextopt.engine.wording import plural
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.search.hybrid import prepare_query, search
@@ -126,7 +126,7 @@ def _explain(assembly: Assembly, record: Record, asked: str) -> Explained:
     weights = weights_of(assembly.payload.config)
     parts = found.parts or {}
     score = sum(value * weights.get(name, 0.0) for name, value in parts.items())
-    mode = "budget_mode" if assembly.stage == SEARCH_STAGE else "record_budget"
+    mode = "budget_mode" if assembly.payload.request.get("query") else "record_budget"
     return Explained(
         asked,
         found,

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -25,6 +25,7 @@ from contextopt.spaces.configs import (
 )
 from contextopt.spaces.inputs import ConfigIn
 from contextopt.spaces.models import Space
+from contextopt.spaces.presets import PRESETS, Preset
 from contextopt.spaces.records import recount_progress
 from contextopt.spaces.spaces import update_space
 from dashboard.kit.charts.shapes import Bar, allocation_bar
@@ -33,6 +34,12 @@ from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space
 from dashboard.kit.responses import render_page
 from dashboard.pages.spaces.effects import last_context, read_effects
 from dashboard.pages.spaces.forms import ConfigForm, SpaceEditForm
+from dashboard.pages.spaces.presetcards import (
+    PresetCard,
+    contexts_without_question,
+    preset_cards,
+    read_effect,
+)
 from dashboard.pages.spaces.proofs import (
     Proofs,
     begin_proofs,
@@ -235,6 +242,49 @@ def apply_remedy(request: TeamRequest, space: Space) -> HttpResponse:
     return redirect(back) if is_ours else redirect("dashboard:space_settings", space.slug)
 
 
+@page_for(Role.VIEWER, "GET POST", get_space, to_post=Role.EDITOR)
+def preset(request: TeamRequest, space: Space, name: str) -> HttpResponse:
+    """Show the effect of a preset; a POST tries it, saves it as a draft or publishes it."""
+    if (found := PRESETS.get(name)) is None:
+        raise Http404(f"There is no preset {name!r}.")
+    active = space.configs.active().get()
+    if request.method == "POST":
+        return _apply_preset(request, space, found, active)
+    if not request.htmx:
+        page = reverse("dashboard:space_settings", args=[space.slug])
+        return redirect(f"{page}?preset={name}#preset-{name}")
+    card = PresetCard.of(found, active, read_effect(space, found, active))
+    return render_page(request, "dashboard/_preset.html", {"space": space, "card": card})
+
+
+def _apply_preset(request: TeamRequest, space: Space, found: Preset, active: ContextConfig) -> HttpResponse:
+    action = request.POST.get("action", "")
+    page = reverse("dashboard:space_settings", args=[space.slug])
+    back = redirect(f"{page}#preset-{found.name}")
+    if action == "try":
+        tried = contexts_without_question(space).values_list("pk", flat=True).first()
+        if tried is None:
+            messages.info(request, "This space has no requests without a question yet to try it on.")
+            return back
+        what_if = reverse("dashboard:assembly_what_if", args=[tried])
+        return redirect(f"{what_if}?{urlencode({'config': active.version, **found.settings})}")
+    if found.is_in(active.settings):
+        messages.info(request, f"{found.label} is already active.")
+        return back
+    with as_message(request, "Not published."):
+        data = ConfigIn(preset=found.name, draft=action == "draft", note=f"Preset {found.label}.")
+        config = publish_config(space=space, data=data, created_by=request.actor)
+        if config.is_draft:
+            messages.success(request, f"Version {config.version} is saved as a draft. Publish it to use it.")
+            return redirect(f"{page}#version-{config.version}")
+        announce_published(request, space, config.version, before=active.version)
+    return back
+
+
+def _settings(space: Space) -> str:
+    return reverse("dashboard:space_settings", args=[space.slug])
+
+
 @page_for(Role.EDITOR, "POST", get_space)
 def space_edit(request: TeamRequest, space: Space) -> HttpResponse:
     form = SpaceEditForm(request.POST)
@@ -264,8 +314,10 @@ def _render(
     versions = list(space.configs.order_by("-version")[:VERSIONS_SHOWN])
     shown: dict[str, Any] = {name: form[name].value() for name in form.fields}
     numbers = {name: read_digits(str(value or "")) for name, value in shown.items()}
+    active = space.configs.active().get()
     context = {
         "space": space,
+        "presets": preset_cards(space, active, read_text(request.GET, "preset")),
         "form": form,
         "space_form": space_form or SpaceEditForm.of(space),
         "versions": compare_versions(versions),

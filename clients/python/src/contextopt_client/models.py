@@ -166,6 +166,7 @@ class AssemblyOptions(TypedDict, total=False):
     placement: Literal["system", "tail", "append", "auto"] | None
     query: str
     recency_weight: float | str | None
+    record_budget: Literal["fixed", "adaptive"] | None
     record_order: Literal["score", "stable"] | None
     record_tokens: int | Literal["all"] | None
     response_tokens: int | None
