@@ -60,7 +60,8 @@ urlpatterns = [
     path("spaces/<slug:slug>/settings/try", configs.settings_try, name="space_settings_try"),
     path("spaces/<slug:slug>/settings/budget", configs.budget_preview, name="space_budget"),
     path("spaces/<slug:slug>/settings/remedy", configs.apply_remedy, name="space_remedy"),
-    path("spaces/<slug:slug>/settings/presets/<slug:name>", configs.preset, name="space_preset"),
+    path("spaces/<slug:slug>/settings/presets/<slug:name>/", configs.preset, name="space_preset"),
+    path("spaces/<slug:slug>/settings/presets/<slug:name>/use", configs.preset_use, name="space_preset_use"),
     path(
         "spaces/<slug:slug>/settings/<int:version>/activate",
         configs.config_activate,

@@ -138,7 +138,9 @@ listen("click", "[data-theme-choice]", (button) => chooseTheme(button.dataset.th
 listen("click", "[data-dismiss]", (button) => button.closest(".toast").remove());
 listen("click", "[data-copy]", (button) => copyFrom(button));
 /* A dialog that submits a form of the page opens only if that form is valid: its fields cannot be corrected behind it. */
-listen("click", "[data-open]", (button) => {
+listen("click", "[data-open]", (button, event) => {
+  // A link leads to the same without a script.
+  event.preventDefault();
   const dialog = document.getElementById(button.dataset.open);
   const submits = [...dialog.querySelectorAll("button[form]")];
   if (submits.every(({ form }) => form.reportValidity())) dialog.showModal();

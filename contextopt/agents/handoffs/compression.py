@@ -125,9 +125,7 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
         OpenDecisions: decisions of the phase are open, and it is not forced.
         Conflict: the phase has no findings.
     """
-    findings = [*find_unseen(task, phase), *Finding.objects.filter(task=task, phase=phase).in_order()]
-    if not any(finding.phase == phase for finding in findings):
-        raise Conflict(f"Task {task.pk} has no findings in {phase}, so there is nothing to hand on.")
+    findings = _to_hand_on(task, phase)
     undecided = [finding.number for finding in findings if finding.is_open]
     if undecided and not is_forced:
         raise OpenDecisions([finding_key(number) for number in undecided], phase)
@@ -153,6 +151,30 @@ def make_compression(task: Task, phase: HandoffPhase, *, is_forced: bool, actor:
         log_handoff(compression)
     _await_brief(compression)
     return compression
+
+
+def preview_compression(task: Task, phase: HandoffPhase) -> PhaseCompression:
+    """Return the hand-off as it would be made now, without storing anything. Unchanged findings return the
+    stored one.
+
+    Raises:
+        Conflict: the phase has no findings.
+    """
+    findings = _to_hand_on(task, phase)
+    budgets = load_budgets(task.team_id)[phase]
+    stored = PhaseCompression.objects.filter(task=task, phase=phase).latest_versions().first()
+    if stored is not None and stored.findings_hash == _digest(findings, budgets):
+        return stored
+    compression = _compress(task, phase, findings, budgets)
+    compression.undecided = [finding.number for finding in findings if finding.is_open]
+    return compression
+
+
+def _to_hand_on(task: Task, phase: HandoffPhase) -> list[Finding]:
+    findings = [*find_unseen(task, phase), *Finding.objects.filter(task=task, phase=phase).in_order()]
+    if not any(finding.phase == phase for finding in findings):
+        raise Conflict(f"Task {task.pk} has no findings in {phase}, so there is nothing to hand on.")
+    return findings
 
 
 def _await_brief(compression: PhaseCompression) -> None:

@@ -122,6 +122,10 @@ class Finding(models.Model):
     def is_open(self) -> bool:
         return self.decision == Decision.OPEN
 
+    @property
+    def is_tagged_critical(self) -> bool:
+        return any(tag.casefold() == values.CRITICAL_TAG for tag in self.tags)
+
     def to_value(self, known: frozenset[int] | None = None) -> values.Finding:
         """Return the engine's value. If `known` is given, keep only the dependencies in it."""
         numbers = [number for number in self.depends_on if known is None or number in known]

@@ -170,7 +170,7 @@ def _contexts(task: Task) -> Source:
 def _findings(task: Task) -> Source:
     def build(row: Finding, make: MakeEvent) -> Event:
         marks = [row.category.replace("_", " ")]
-        marks += ["critical"] * ("critical" in row.tags) + ["decision open"] * row.is_open
+        marks += ["critical"] * row.is_tagged_critical + ["decision open"] * row.is_open
         marks += [f"of {row.phase}"] * (row.phase != task.phase_at(row.created_at))
         return make(
             title=f"{row.key} added",

@@ -1,18 +1,27 @@
 """Tasks, their findings and their hand-offs, as pages show them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count, Q, Sum
 
-from contextopt.agents.handoffs.models import BriefState, Decision, Finding, PhaseCompression, finding_key
+from contextopt.agents.handoffs.compression import preview_compression
+from contextopt.agents.handoffs.models import (
+    BriefState,
+    Decision,
+    Finding,
+    PhaseCompression,
+    finding_key,
+    number_of,
+)
 from contextopt.agents.handoffs.status import PhaseStatus, TaskStatus
 from contextopt.agents.models import HandoffPhase, Task
 from contextopt.agents.timeline.account import NOTHING, read_accounts
 from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.agents.linediff import diff_text
-from contextopt.engine.briefs.compressor import MANY_CRITICAL, OPEN_DECISIONS
+from contextopt.engine.briefs.compressor import MANY_CRITICAL, OPEN_DECISIONS, find_critical
 from contextopt.engine.text.cleaning import flatten_to
 from dashboard.kit.charts.shapes import Bar, saving_bar
 from dashboard.kit.charts.tiles import Change, Tile, points
@@ -162,12 +171,13 @@ def build_columns(status: TaskStatus) -> list[PhaseColumn]:
     versions = read_versions(status.task)
     order = list(HandoffPhase)
     now = order.index(HandoffPhase(status.task.phase))
+    critical = {number for each in status.phases for number in _critical_now(each)}
     return [
         PhaseColumn(
             status=each,
             place="done" if place < now else "now" if place == now else "later",
             rows=tuple(
-                FindingRow(finding, excerpt(finding), *_fate(finding, each.compression))
+                FindingRow(finding, excerpt(finding), *_fate(finding, each, critical))
                 for finding in each.rows
             ),
             alerts=tuple(_alerts(each, is_now=place == now)),
@@ -187,12 +197,24 @@ def read_versions(task: Task) -> list[PhaseCompression]:
     return list(rows.defer("written", "discarded", "settings", "warnings")[:VERSIONS_SHOWN])
 
 
-def _fate(finding: Finding, compression: PhaseCompression | None) -> tuple[str, str]:
-    """Return the finding's fate and the reason for it."""
+def _critical_now(status: PhaseStatus) -> set[int]:
+    """Return the phase's findings that are critical, whether it was compressed since or not."""
+    numbers = frozenset(finding.number for finding in status.rows)
+    values = [finding.to_value(numbers) for finding in status.rows]
+    budgets = status.budgets
+    return set(map(number_of, find_critical(values, limits=budgets.limits, settings=budgets.settings)))
+
+
+def _fate(finding: Finding, status: PhaseStatus, critical: Collection[int]) -> tuple[str, str]:
+    """Return the finding's fate and the reason for it. A critical one is marked before it is handed on."""
+    compression = status.compression
+    is_new = compression is None or finding.key in status.late
+    if is_new and finding.number in critical:
+        return "critical", why_critical(finding, status.budgets.to_json())
     if compression is None:
         return "", ""
     if finding.number in compression.critical:
-        return "critical", _why_critical(finding, compression)
+        return "critical", why_critical(finding, compression.settings)
     for item in compression.discarded:
         if item["id"] == finding.key:
             return "left out", reason_words(item["reason"])
@@ -201,16 +223,53 @@ def _fate(finding: Finding, compression: PhaseCompression | None) -> tuple[str, 
     return "", "added since"
 
 
-def _why_critical(finding: Finding, compression: PhaseCompression) -> str:
-    if any(tag.casefold() == "critical" for tag in finding.tags):
+def why_critical(finding: Finding, settings: Mapping[str, Any]) -> str:
+    if finding.is_tagged_critical:
         return "tagged critical"
     if finding.implementation_ready:
         return "ready to implement"
-    settings = compression.settings
     is_key = finding.category in settings["key_categories"]
     if is_key and finding.confidence > settings["critical_above"]:
         return f"{finding.category.replace('_', ' ')}, confidence {finding.confidence:g}"
     return "a critical finding depends on it"
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffPreview:
+    """The hand-off that the next phase would get if the task advanced now."""
+
+    compression: PhaseCompression
+    critical: Sequence[FindingRow]
+    undecided: Sequence[FindingRow]
+    left_out: Sequence[tuple[str, str]]
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether a model writes a brief of its own afterwards."""
+        return self.compression.brief_state == BriefState.PENDING
+
+    @property
+    def warnings(self) -> list[str]:
+        shown = (each for each in self.compression.read_warnings() if each.code not in SHOWN_OTHERWISE)
+        return [each.message for each in shown]
+
+
+def read_preview(task: Task) -> HandoffPreview:
+    """Return what advancing would hand on now.
+
+    Raises:
+        Conflict: the task's phase has no findings.
+    """
+    compression = preview_compression(task, HandoffPhase(task.phase))
+    critical, undecided = set(compression.critical), set(compression.undecided)
+    rows = task.findings.filter(number__in=critical | undecided).in_order()
+    shown = [FindingRow(each, excerpt(each), "", why_critical(each, compression.settings)) for each in rows]
+    return HandoffPreview(
+        compression,
+        [row for row in shown if row.finding.number in critical],
+        [row for row in shown if row.finding.number in undecided],
+        [(item["id"], reason_words(item["reason"])) for item in compression.discarded],
+    )
 
 
 def excerpt(finding: Finding) -> str:

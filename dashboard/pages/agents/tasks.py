@@ -28,8 +28,8 @@ from dashboard.pages.agents.handoffs import (
     FindingFigures,
     build_columns,
     build_handoff_tiles,
-    excerpt,
     read_finding_figures,
+    read_preview,
 )
 
 TEMPLATE = "dashboard/task_findings.html"
@@ -75,7 +75,8 @@ def task_findings(request: TeamRequest, found: Task) -> HttpResponse:
             added = findings.add_finding(
                 team_id=request.team.pk, task_id=found.pk, data=form.value, actor=request.actor
             )
-            messages.success(request, f"Added {added.key}.")
+            marked = ", tagged critical" if added.is_tagged_critical else ""
+            messages.success(request, f"Added {added.key}{marked}.")
             return redirect(f"{reverse('dashboard:task_findings', args=[found.pk])}#new-finding")
     return _render(request, found, form, status=422)
 
@@ -172,8 +173,11 @@ def task_compress(request: TeamRequest, found: Task) -> HttpResponse:
     return redirect("dashboard:task_findings", found.pk)
 
 
-@page_for(Role.EDITOR, "POST", get_task)
+@page_for(Role.EDITOR, "GET POST", get_task)
 def task_advance(request: TeamRequest, found: Task) -> HttpResponse:
+    """Show what the next phase would get; a POST advances the task."""
+    if request.method == "GET":
+        return _confirm_advance(request, found)
     to = request.POST.get("to", "")
     expected = to if to in HandoffPhase.values else None
     data = AdvanceIn.model_validate({"force": bool(request.POST.get("force")), "to": expected})
@@ -182,6 +186,16 @@ def task_advance(request: TeamRequest, found: Task) -> HttpResponse:
             team_id=request.team.pk, task_id=found.pk, data=data, actor=request.actor
         )
         messages.success(request, f"The task is now in {advanced.phase}.")
+    return redirect("dashboard:task_findings", found.pk)
+
+
+def _confirm_advance(request: TeamRequest, found: Task) -> HttpResponse:
+    following = HandoffPhase(found.phase).after
+    if found.is_open and following:
+        with as_message(request):
+            context = {"task": found, "following": following, "preview": read_preview(found)}
+            partials = ("advance-preview",)
+            return render_page(request, "dashboard/task_advance.html", context, partials=partials)
     return redirect("dashboard:task_findings", found.pk)
 
 
@@ -204,7 +218,6 @@ def _render(request: TeamRequest, found: Task, form: FindingForm, status: int = 
         "is_pending": any(
             column.compression and column.compression.brief_state == "pending" for column in columns
         ),
-        "undecided": [(row, excerpt(row)) for row in state.findings if row.is_open],
     }
     return render_page(request, TEMPLATE, context, partials=("board",), status=status)
 

@@ -242,14 +242,10 @@ def apply_remedy(request: TeamRequest, space: Space) -> HttpResponse:
     return redirect(back) if is_ours else redirect("dashboard:space_settings", space.slug)
 
 
-@page_for(Role.VIEWER, "GET POST", get_space, to_post=Role.EDITOR)
+@page_for(Role.VIEWER, "GET", get_space)
 def preset(request: TeamRequest, space: Space, name: str) -> HttpResponse:
-    """Show the effect of a preset; a POST tries it, saves it as a draft or publishes it."""
-    if (found := PRESETS.get(name)) is None:
-        raise Http404(f"There is no preset {name!r}.")
-    active = space.configs.active().get()
-    if request.method == "POST":
-        return _apply_preset(request, space, found, active)
+    """Show a preset with its effect on the last requests. A browser without htmx gets it on the page."""
+    found, active = _find_preset(name), space.configs.active().get()
     if not request.htmx:
         page = reverse("dashboard:space_settings", args=[space.slug])
         return redirect(f"{page}?preset={name}#preset-{name}")
@@ -257,7 +253,16 @@ def preset(request: TeamRequest, space: Space, name: str) -> HttpResponse:
     return render_page(request, "dashboard/_preset.html", {"space": space, "card": card})
 
 
-def _apply_preset(request: TeamRequest, space: Space, found: Preset, active: ContextConfig) -> HttpResponse:
+def _find_preset(name: str) -> Preset:
+    if name not in PRESETS:
+        raise Http404(f"There is no preset {name!r}.")
+    return PRESETS[name]
+
+
+@page_for(Role.EDITOR, "POST", get_space)
+def preset_use(request: TeamRequest, space: Space, name: str) -> HttpResponse:
+    """Try a preset, save it as a draft, or publish it."""
+    found, active = _find_preset(name), space.configs.active().get()
     action = request.POST.get("action", "")
     page = reverse("dashboard:space_settings", args=[space.slug])
     back = redirect(f"{page}#preset-{found.name}")

@@ -121,6 +121,7 @@ ACTIONS = {
     "space_assemble": (Role.REVIEWER, True),
     "space_settings": (Role.EDITOR, True),
     "space_settings_try": (Role.EDITOR, True),
+    "space_preset_use": (Role.EDITOR, True),
     "traffic_policy": (Role.EDITOR, True),
     "traffic_policy_undo": (Role.ADMIN, True),
     "space_config_activate": (Role.EDITOR, True),
@@ -200,7 +201,7 @@ ACTIONS = {
 # Actions whose address also shows their form.
 ALSO_FORMS = {
     "record_new", "space_import", "memory_new", "task_new", "strategy_complete", "set_import", "question_new",
-    "assembly_question",
+    "assembly_question", "task_advance",
 }  # fmt: skip
 # Open to every member: these choose among one's own teams and store one's own views.
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete", "start_dismiss"}
@@ -209,7 +210,7 @@ LINKS = {"invitation", "invitation_join"}
 # Asked by programs, without a log-in: the wheel is the same for everybody, and a code is checked there.
 PROGRAMS = {"connect_wheel", "connect_redeem"}
 # Opened by htmx; a browser is redirected to the page that they belong to.
-FRAGMENTS = {"chat_message", "start"}
+FRAGMENTS = {"chat_message", "start", "space_preset"}
 
 
 pytestmark = pytest.mark.django_db
@@ -272,6 +273,7 @@ def address(team: Team) -> Callable[[str], str]:
             "membership_id": member.pk,
             "invitation_id": invitation.pk,
             "event_id": changed.pk,
+            "name": "lean",
             "number": 1,
             "version": 1,
         }

@@ -215,7 +215,10 @@ def test_open_decisions_stop_it_until_they_are_resolved(
     factories.make_finding(task, decision="open")
     html = html_of(owner_client, board)
     assert "Open decisions" in html
-    assert 'name="force"' in html
+    preview = html_of(owner_client, f"{place}advance")
+    assert "1 open decision" in preview
+    assert 'name="force" value="1" required' in preview
+    assert "starts without the answer," in squeezed(preview)
     response = owner_client.post(f"{place}advance", {"to": "design"}, follow=True)
     assert "F-001" in response.content.decode()
     assert Task.objects.get().phase == "analysis"
@@ -226,6 +229,58 @@ def test_open_decisions_stop_it_until_they_are_resolved(
     assert owner_client.post(f"{place}findings/9/resolve").status_code == 404
     owner_client.post(f"{place}advance", {"to": "design"})
     assert Task.objects.get().phase == "design"
+
+
+def test_before_advancing_it_shows_what_would_be_sent(owner_client: Client, task: Task, place: str) -> None:
+    factories.make_finding(task, tags=["Critical"], content={"table": "carts_of_guests"})
+    factories.make_finding(task, content={"description": "Prices are floats."})
+    factories.make_finding(task, confidence=0.1, content={"description": "Maybe pigeons"})
+    html = squeezed(html_of(owner_client, f"{place}advance"))
+    assert "<title>Advance task" in html
+    assert "tagged critical" in html
+    assert "carts_of_guests" in html
+    assert "Prices are floats." in html.partition('id="advance-brief"')[2]
+    assert "Left out: F-003 (speculation)." in html
+    assert 'name="force"' not in html
+    assert not PhaseCompression.objects.exists()
+    owner_client.post(f"{place}advance", {"to": "design"})
+    assert PhaseCompression.objects.get().brief.splitlines()[0] in html
+
+
+def test_the_dialog_gets_the_preview_alone(partial: Callable[..., str], task: Task, place: str) -> None:
+    factories.make_finding(task)
+    assert "<title>" not in partial(f"{place}advance", "advance-preview")
+
+
+def test_what_cannot_advance_has_no_preview(owner_client: Client, task: Task, place: str) -> None:
+    empty = owner_client.get(f"{place}advance", follow=True).content.decode()
+    assert "has no findings in analysis" in empty
+    factories.make_finding(task)
+    Task.objects.filter(pk=task.pk).update(state="failed")
+    assert owner_client.get(f"{place}advance").headers["Location"] == f"{place}findings/"
+
+
+def test_viewers_have_no_preview(teammate_client: Client, task: Task, place: str) -> None:
+    factories.make_finding(task)
+    assert teammate_client.get(f"{place}advance").status_code == 403
+
+
+def test_as_many_queries_for_a_preview_of_twenty_findings_as_of_two(
+    owner_client: Client, task: Task, place: str
+) -> None:
+    def make() -> object:
+        return factories.make_finding(task, tags=["critical"], decision="open")
+
+    counts = count_at_2_and_20(lambda: owner_client.get(f"{place}advance"), make)
+    assert counts[0] == counts[1]
+
+
+def test_a_critical_finding_is_marked_at_once(owner_client: Client, task: Task, board: str) -> None:
+    html = owner_client.post(board, {**FINDING, "tags": "Critical"}, follow=True).content.decode()
+    assert "Added F-001, tagged critical." in html
+    assert '<span class="tag demo">critical</span><span class="faint">tagged critical</span>' in squeezed(
+        html
+    )
 
 
 def test_a_forced_hand_off_is_shown_as_such(owner_client: Client, task: Task, board: str, place: str) -> None:

@@ -13,7 +13,8 @@ from tests.queries import count_at_2_and_20
 
 pytestmark = pytest.mark.usefixtures("noon")
 PAGE = "/spaces/support/settings/"
-URL = f"{PAGE}presets/lean"
+URL = f"{PAGE}presets/lean/"
+USE = f"{URL}use"
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_nothing_to_replay(editor_client: Client, filled: Space) -> None:
     assert "no requests without a question yet" in html
     assert 'value="try"' not in html
     assert 'value="draft"' in html
-    response = editor_client.post(URL, {"action": "try"}, follow=True)
+    response = editor_client.post(USE, {"action": "try"}, follow=True)
     assert "no requests without a question yet to try it on" in response.content.decode()
 
 
@@ -63,14 +64,14 @@ def test_the_effect_is_shown_without_a_script_too(editor_client: Client, filled:
 def test_it_is_tried_on_the_last_request(editor_client: Client, filled: Space) -> None:
     tried = make_assembly(filled).id
     make_assembly(filled, query="note")
-    response = editor_client.post(URL, {"action": "try"})
+    response = editor_client.post(USE, {"action": "try"})
     what_if = f"/assemblies/{tried}/what-if/?config=1&max_records=10&record_budget=adaptive"
     assert response.headers["Location"] == what_if
     assert "Record budget: <del>fixed</del><ins>adaptive</ins>" in squeezed(html_of(editor_client, what_if))
 
 
 def test_it_is_saved_as_a_draft(editor_client: Client, filled: Space) -> None:
-    response = editor_client.post(URL, {"action": "draft"})
+    response = editor_client.post(USE, {"action": "draft"})
     assert response.headers["Location"] == f"{PAGE}#version-2"
     draft = filled.configs.get(is_draft=True)
     assert LEAN.is_in(draft.settings)
@@ -78,14 +79,14 @@ def test_it_is_saved_as_a_draft(editor_client: Client, filled: Space) -> None:
 
 
 def test_it_is_published_and_then_active(editor_client: Client, filled: Space) -> None:
-    html = editor_client.post(URL, {"action": "publish"}, follow=True).content.decode()
+    html = editor_client.post(USE, {"action": "publish"}, follow=True).content.decode()
     assert "Version 2 of the settings published." in html
     assert "The active settings have the values of Lean." in html
     assert (
         'name="action" value="publish"'
         not in html.partition('id="preset-lean"')[2].partition("</section>")[0]
     )
-    again = editor_client.post(URL, {"action": "publish"}, follow=True).content.decode()
+    again = editor_client.post(USE, {"action": "publish"}, follow=True).content.decode()
     assert "Lean is already active." in again
     assert filled.configs.count() == 2
 
@@ -95,19 +96,19 @@ def test_viewers_see_the_effect_alone(teammate_client: Client, filled: Space) ->
     html = card(teammate_client)
     assert "replayed." in html
     assert "<button" not in html
-    assert teammate_client.post(URL, {"action": "publish"}).status_code == 403
+    assert teammate_client.post(USE, {"action": "publish"}).status_code == 403
     assert filled.configs.count() == 1
 
 
 def test_outsiders_and_visitors(outsider_client: Client, client: Client, space: Space) -> None:
     assert outsider_client.get(URL).status_code == 404
-    assert outsider_client.post(URL, {"action": "publish"}).status_code == 404
+    assert outsider_client.post(USE, {"action": "publish"}).status_code == 404
     assert client.get(URL).status_code == 302
 
 
 def test_an_unknown_preset(editor_client: Client, space: Space) -> None:
-    assert editor_client.get(f"{PAGE}presets/heavy").status_code == 404
-    assert editor_client.post(f"{PAGE}presets/heavy", {"action": "draft"}).status_code == 404
+    assert editor_client.get(f"{PAGE}presets/heavy/").status_code == 404
+    assert editor_client.post(f"{PAGE}presets/heavy/use", {"action": "draft"}).status_code == 404
 
 
 def test_the_settings_page_asks_the_same_at_2_and_20_requests(editor_client: Client, filled: Space) -> None:
