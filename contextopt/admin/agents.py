@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.forms import ModelForm
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from contextopt.admin.base import AddOnlyAdmin, RulesAdmin, ViewOnlyAdmin, actor, become, check_input, display
@@ -26,6 +26,7 @@ from contextopt.agents.phases import check_phase, load_active_profile, publish_p
 from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.engine.agents.contexts import FIELDS
+from contextopt.engine.agents.phases import DEFAULT_LINKS
 from contextopt.errors import ContextoptError
 from contextopt.inputs import read_digits
 
@@ -110,9 +111,13 @@ class LinkForm(ModelForm):  # type: ignore[type-arg]
 
 @admin.register(PhaseLink)
 class PhaseLinkAdmin(AddOnlyAdmin):
-    """Adding publishes the next version of a phase's link and activates it."""
+    """Adding publishes the next version of a phase's link and activates it.
+
+    The list begins with the defaults, which apply to phases without a version.
+    """
 
     form = LinkForm
+    list_before_template = "admin/default_links.html"
     list_display = (
         "phase",
         "version",
@@ -128,6 +133,13 @@ class PhaseLinkAdmin(AddOnlyAdmin):
     search_fields = ("phase", "note", "team__name")
     autocomplete_fields = ("team",)
     ordering = ("-id",)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), "default_links": DEFAULT_LINKS.values()}
+        page: HttpResponse = super().changelist_view(request, context)
+        return page
 
     def get_fields(self, request: HttpRequest, obj: PhaseLink | None = None) -> tuple[str, ...]:
         fields = tuple(LinkForm.Meta.fields)

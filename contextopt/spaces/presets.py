@@ -1,4 +1,4 @@
-"""Presets: named values of several settings of a space."""
+"""Presets: named values of settings of a space."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from contextopt.engine.settings import ADAPTIVE, ContextConfig
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Values of settings that belong together. `about` describes it in the API, in the docs and on pages."""
+    """Values of settings. `about` describes it in the API, in the docs and on pages."""
 
     name: str
     label: str
@@ -25,10 +25,10 @@ LEAN = Preset(
     name="lean",
     label="Lean",
     about=(
-        "At least 20 % fewer tokens than the last 10 records. Requests without a question get at most 10 "
-        "records, those that say the most for their length. Questions stay as they are."
+        "At least 20 % fewer tokens than the last 10 records. Requests without a question get fewer records: "
+        "those that say the most for their length. Questions stay as they are."
     ),
     # Measured in benchmarks, section `lean`.
-    settings={"max_records": 10, "record_budget": ADAPTIVE},
+    settings={"record_budget": ADAPTIVE},
 )
 PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in (LEAN,)}

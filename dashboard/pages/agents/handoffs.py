@@ -236,7 +236,9 @@ def why_critical(finding: Finding, settings: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HandoffPreview:
-    """The hand-off that the next phase would get if the task advanced now."""
+    """The hand-off that the next phase would get if the task advanced now. `left_out` are findings that no
+    warning names.
+    """
 
     compression: PhaseCompression
     critical: Sequence[FindingRow]
@@ -264,11 +266,16 @@ def read_preview(task: Task) -> HandoffPreview:
     critical, undecided = set(compression.critical), set(compression.undecided)
     rows = task.findings.filter(number__in=critical | undecided).in_order()
     shown = [FindingRow(each, excerpt(each), "", why_critical(each, compression.settings)) for each in rows]
+    warned = " ".join(each.message for each in compression.read_warnings())
     return HandoffPreview(
         compression,
         [row for row in shown if row.finding.number in critical],
         [row for row in shown if row.finding.number in undecided],
-        [(item["id"], reason_words(item["reason"])) for item in compression.discarded],
+        [
+            (item["id"], reason_words(item["reason"]))
+            for item in compression.discarded
+            if item["id"] not in warned
+        ],
     )
 
 

@@ -58,6 +58,10 @@ class PresetEffect:
         return 1 - self.tokens_after / self.tokens_before if self.tokens_before else None
 
     @property
+    def is_saving(self) -> bool:
+        return self.tokens_after < self.tokens_before
+
+    @property
     def fewer_before(self) -> float | None:
         """The same against the last 10 records, as logged."""
         return self._against_last([row.tokens_before for row in self.rows])

@@ -60,6 +60,11 @@ class TestPhaseLink:
         active = PhaseLink.objects.active().get()
         assert (active.version, active.receives, active.created_by) == (2, "analysis", "user:root")
 
+    def test_the_list_shows_the_defaults(self, root, team):
+        html = root.get(page(PhaseLink, "changelist")).content.decode()
+        assert '<td class="pr-8">reviewing</td>' in html
+        assert "<td>nothing</td>" in html
+
     def test_form_begins_with_the_active_link(self, root, team):
         for address in ({"team": "x" * 30}, {"phase": "\x00"}):
             assert root.get(page(PhaseLink, "add"), address).status_code == 200

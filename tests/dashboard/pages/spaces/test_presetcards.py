@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
+from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.models import Space
 from contextopt.spaces.presets import LEAN
 from tests.dashboard.conftest import html_of, squeezed
@@ -41,6 +42,12 @@ def test_the_effect_is_that_of_the_last_requests(editor_client: Client, filled: 
     assert filled.configs.count() == 1
 
 
+def test_a_space_that_sends_little_already(editor_client: Client, filled: Space) -> None:
+    publish_settings(space=filled, created_by="test", max_records=2)
+    make_assembly(filled)
+    assert "already send as little as Lean" in card(editor_client)
+
+
 def test_nothing_to_replay(editor_client: Client, filled: Space) -> None:
     make_assembly(filled, query="note")
     html = card(editor_client)
@@ -65,7 +72,7 @@ def test_it_is_tried_on_the_last_request(editor_client: Client, filled: Space) -
     tried = make_assembly(filled).id
     make_assembly(filled, query="note")
     response = editor_client.post(USE, {"action": "try"})
-    what_if = f"/assemblies/{tried}/what-if/?config=1&max_records=10&record_budget=adaptive"
+    what_if = f"/assemblies/{tried}/what-if/?config=1&record_budget=adaptive"
     assert response.headers["Location"] == what_if
     assert "Record budget: <del>fixed</del><ins>adaptive</ins>" in squeezed(html_of(editor_client, what_if))
 
