@@ -56,14 +56,17 @@ def test_from_findings_to_the_next_phase(
     assert Finding.objects.count() == len(FINDINGS)
     check_accessibility(page)
 
-    # Advancing to design needs a confirmation.
-    page.get_by_role("button", name="Advance to design").click()
-    expect(page.get_by_role("heading", name="Advance to design?")).to_be_visible()
+    # Advancing to design shows what it would get, and needs a confirmation.
+    page.get_by_role("link", name="Advance to design").click()
+    dialog = page.get_by_role("dialog", name="Advance to design?")
+    expect(dialog.get_by_role("link", name="F-003")).to_be_visible()
+    expect(dialog.get_by_label("Brief", exact=True).last).to_contain_text("shop/tax.py")
     check_accessibility(page)
-    page.get_by_role("button", name="Close").click()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_be_hidden()
     assert Task.objects.get().phase == "analysis"
-    page.get_by_role("button", name="Advance to design").click()
-    page.get_by_role("button", name="Advance", exact=True).click()
+    page.get_by_role("link", name="Advance to design").press("Enter")
+    dialog.get_by_role("button", name="Advance to design").click()
     expect(page.locator("#phase-design")).to_have_attribute("aria-current", "step")
 
     # The brief stands beside its findings, and a discarded finding is one click away.

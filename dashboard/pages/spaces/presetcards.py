@@ -16,6 +16,8 @@ from contextopt.spaces.presets import PRESETS, Preset
 
 CONTEXTS_REPLAYED = 20
 SECONDS = 2.0
+# A smaller share of the tokens is about the same.
+NO_CHANGE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class PresetEffect:
 
     @property
     def is_saving(self) -> bool:
-        return self.tokens_after < self.tokens_before
+        return self.fewer is not None and self.fewer >= NO_CHANGE
 
     @property
     def fewer_before(self) -> float | None:
