@@ -1,6 +1,7 @@
 # ruff: noqa: ARG002 - the hooks have the signatures that Django gives them
 """Coding agents: their tasks and files, read-only, and what a team may set for them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -13,9 +14,8 @@ from contextopt.admin.base import AddOnlyAdmin, RulesAdmin, ViewOnlyAdmin, actor
 from contextopt.agents.handoffs.compression import default_budgets
 from contextopt.agents.handoffs.models import HandoffSettings
 from contextopt.agents.inputs import PhaseNamed, ProfileIn
-from contextopt.agents.models import PHASE_SETTINGS, Blob, HandoffPhase, PhaseProfile, ReceiverFile, Task
+from contextopt.agents.models import Blob, HandoffPhase, PhaseProfile, ReceiverFile, Task
 from contextopt.agents.phaselinks import (
-    LINK_SETTINGS,
     LinkIn,
     PhaseLink,
     check_link,
@@ -23,12 +23,45 @@ from contextopt.agents.phaselinks import (
     publish_link,
 )
 from contextopt.agents.phases import check_phase, load_active_profile, publish_profile
+from contextopt.agents.phaseversions import PhaseVersion
 from contextopt.agents.retrysettings import RetrySettings
 from contextopt.agents.standingdocuments import StandingDocument
 from contextopt.engine.agents.contexts import FIELDS
 from contextopt.engine.agents.phases import DEFAULT_LINKS
 from contextopt.errors import ContextoptError
 from contextopt.inputs import read_digits
+
+
+class PhaseVersionAdmin(AddOnlyAdmin):
+    """Adding publishes the next version of what a team sets for a phase, and activates it."""
+
+    list_filter = ("is_active", "phase", "team")
+    list_select_related = ("team",)
+    search_fields = ("phase", "note", "team__name")
+    autocomplete_fields = ("team",)
+    ordering = ("-id",)
+
+    def active_settings(self, team_id: int, phase: str) -> dict[str, Any]:
+        """Return the settings that the form starts with."""
+        raise NotImplementedError
+
+    def get_fields(self, request: HttpRequest, obj: PhaseVersion | None = None) -> tuple[str, ...]:
+        fields = ("team", "phase", *self.model.SETTINGS, "note")
+        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Start with the active settings of the team and phase given in the URL."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        team_id = read_digits(str(initial.get("team", "")))
+        phase = str(initial.get("phase", "")).replace("\x00", "")
+        if team_id is None:
+            initial.pop("team", None)
+            return initial
+        return {**self.active_settings(team_id, phase), **initial, "phase": phase}
+
+
+def _settings_in(value: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 class PublishForm(ModelForm):  # type: ignore[type-arg]
@@ -41,54 +74,39 @@ class PublishForm(ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = PhaseProfile
-        fields = ("team", "phase", *PHASE_SETTINGS, "note")
+        fields = ("team", "phase", *PhaseProfile.SETTINGS, "note")
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
-        check_input(self, ProfileIn, {name: data[name] for name in (*PHASE_SETTINGS, "note") if name in data})
+        check_input(
+            self, ProfileIn, {name: data[name] for name in (*PhaseProfile.SETTINGS, "note") if name in data}
+        )
         check_input(self, PhaseNamed, {"phase": data.get("phase", "x")})
         if data.get("team") and data.get("phase"):
             try:
-                check_phase(data["team"].pk, data["phase"], given=PHASE_SETTINGS)
+                check_phase(data["team"].pk, data["phase"], given=PhaseProfile.SETTINGS)
             except ContextoptError as error:
                 self.add_error("phase", str(error))
         return data
 
 
 @admin.register(PhaseProfile)
-class PhaseProfileAdmin(AddOnlyAdmin):
+class PhaseProfileAdmin(PhaseVersionAdmin):
     """Adding publishes the next version of a phase's settings and activates it."""
 
     form = PublishForm
     list_display = (
         "phase", "version", "is_active", "team", "budget_tokens", "fields", "created_by", "created_at",
     )  # fmt: skip
-    list_filter = ("is_active", "phase", "team")
-    list_select_related = ("team",)
-    search_fields = ("phase", "note", "team__name")
-    autocomplete_fields = ("team",)
-    ordering = ("-id",)
 
-    def get_fields(self, request: HttpRequest, obj: PhaseProfile | None = None) -> tuple[str, ...]:
-        fields = tuple(PublishForm.Meta.fields)
-        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Start with the active settings of the team and phase given in the URL."""
-        initial: dict[str, Any] = super().get_changeform_initial_data(request)
-        team_id = read_digits(str(initial.get("team", "")))
-        phase = str(initial.get("phase", "")).replace("\x00", "")
-        if team_id is None:
-            initial.pop("team", None)
-            return initial
+    def active_settings(self, team_id: int, phase: str) -> dict[str, Any]:
         active = load_active_profile(team_id, phase)
-        carried = {name: getattr(active.value, name) for name in PHASE_SETTINGS} if active else {}
-        return {**carried, **initial, "phase": phase}
+        return _settings_in(active.value, PhaseProfile.SETTINGS) if active else {}
 
     def save_model(
         self, request: HttpRequest, obj: PhaseProfile, form: "ModelForm[PhaseProfile]", change: bool
     ) -> None:
-        data = ProfileIn(**{name: form.cleaned_data[name] for name in (*PHASE_SETTINGS, "note")})
+        data = ProfileIn(**{name: form.cleaned_data[name] for name in (*PhaseProfile.SETTINGS, "note")})
         published = publish_profile(team=obj.team, phase=obj.phase, data=data, created_by=actor(request))
         become(obj, published)
 
@@ -96,7 +114,7 @@ class PhaseProfileAdmin(AddOnlyAdmin):
 class LinkForm(ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = PhaseLink
-        fields = ("team", "phase", *LINK_SETTINGS, "note")
+        fields = ("team", "phase", *PhaseLink.SETTINGS, "note")
 
     def clean(self) -> dict[str, Any]:
         data: dict[str, Any] = super().clean() or {}
@@ -110,7 +128,7 @@ class LinkForm(ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(PhaseLink)
-class PhaseLinkAdmin(AddOnlyAdmin):
+class PhaseLinkAdmin(PhaseVersionAdmin):
     """Adding publishes the next version of a phase's link and activates it.
 
     The list begins with the defaults, which apply to phases without a version.
@@ -128,11 +146,6 @@ class PhaseLinkAdmin(AddOnlyAdmin):
         "created_by",
         "created_at",
     )
-    list_filter = ("is_active", "phase", "team")
-    list_select_related = ("team",)
-    search_fields = ("phase", "note", "team__name")
-    autocomplete_fields = ("team",)
-    ordering = ("-id",)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -141,25 +154,13 @@ class PhaseLinkAdmin(AddOnlyAdmin):
         page: HttpResponse = super().changelist_view(request, context)
         return page
 
-    def get_fields(self, request: HttpRequest, obj: PhaseLink | None = None) -> tuple[str, ...]:
-        fields = tuple(LinkForm.Meta.fields)
-        return fields if obj is None else ("version", "is_active", *fields, "created_by", "created_at")
-
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Start with the active link of the team and phase given in the URL."""
-        initial: dict[str, Any] = super().get_changeform_initial_data(request)
-        team_id = read_digits(str(initial.get("team", "")))
-        phase = str(initial.get("phase", "")).replace("\x00", "")
-        if team_id is None:
-            initial.pop("team", None)
-            return initial
-        link = load_active_link(team_id, phase).value
-        return {**{name: getattr(link, name) for name in LINK_SETTINGS}, **initial, "phase": phase}
+    def active_settings(self, team_id: int, phase: str) -> dict[str, Any]:
+        return _settings_in(load_active_link(team_id, phase).value, PhaseLink.SETTINGS)
 
     def save_model(
         self, request: HttpRequest, obj: PhaseLink, form: "ModelForm[PhaseLink]", change: bool
     ) -> None:
-        given = {name: form.cleaned_data[name] or None for name in LINK_SETTINGS}
+        given = {name: form.cleaned_data[name] or None for name in PhaseLink.SETTINGS}
         data = LinkIn(**given, note=form.cleaned_data["note"])
         become(obj, publish_link(team=obj.team, phase=obj.phase, data=data, created_by=actor(request)))
 

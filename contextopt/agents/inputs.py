@@ -16,11 +16,12 @@ from pydantic import (
 )
 
 from contextopt.agents import models as limits
-from contextopt.agents.models import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX, PHASE_BUDGET_MAX, PHASE_MAX
+from contextopt.agents.models import DEFAULT_RECEIVER, FILE_CHARS_MAX, PATH_MAX, PHASE_BUDGET_MAX
 from contextopt.assemblies.tokenfactors import CountedIn
 from contextopt.engine.agents.contexts import FIELDS, MAX_NESTING, AgentContext, ContextFile
 from contextopt.engine.agents.deltas import MAX_DIFF_CHARS, MAX_DIFF_LINES, MIN_CHARS
 from contextopt.engine.agents.errorlogs import MAX_ERROR_TOKENS, MIN_TOKENS
+from contextopt.engine.agents.phases import MAX_PHASE_CHARS
 from contextopt.engine.agents.plans import read_plan
 from contextopt.engine.agents.retries import DIAGNOSIS_CHARS, ROOT_CAUSE_CHARS, Diagnosis
 from contextopt.engine.text.cleaning import flatten
@@ -110,7 +111,7 @@ TextOrItem = Annotated[
 ]
 Items = Annotated[list[TextOrItem], Field(max_length=ITEMS_MAX)]
 Files = Annotated[dict[str, str | None], AfterValidator(check_files), BeforeValidator(refuse_other_than_text)]
-Phase = Annotated[Text, Field(min_length=1, max_length=PHASE_MAX), AfterValidator(refuse_blank)]
+Phase = Annotated[Text, Field(min_length=1, max_length=MAX_PHASE_CHARS), AfterValidator(refuse_blank)]
 CounterName = Literal["tokenizer", "heuristic"]
 Receiver = Annotated[Text, Field(min_length=1, max_length=limits.RECEIVER_MAX), AfterValidator(refuse_blank)]
 PlanText = Annotated[Text, Field(max_length=PLAN_MAX)]

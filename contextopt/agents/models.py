@@ -11,6 +11,7 @@ from django.db.models import F, Q, Sum
 from django.db.models.functions import Length
 from django.utils import timezone
 
+from contextopt.agents.phaseversions import PhaseVersion
 from contextopt.assemblies.models import Assembly
 from contextopt.engine.agents import phases
 from contextopt.engine.agents.contexts import FIELDS
@@ -34,9 +35,7 @@ BLOB_BYTES_MAX = 4 * FILE_CHARS_MAX
 QUALITY_MAX = 10
 STANDING_TITLE_MAX = 200
 STANDING_CONTENT_MAX = 100_000
-PHASE_MAX = phases.MAX_PHASE_CHARS
 PHASE_BUDGET_MAX = 2_000_000
-PHASE_SETTINGS = ("budget_tokens", "fields")
 # A task's files are remembered this long after its last attempt.
 FILES_LIFE = timedelta(days=30)
 
@@ -304,21 +303,12 @@ class ReceiverFile(models.Model):
         return SentFile(content, self.is_partial)
 
 
-class PhaseProfileQuerySet(models.QuerySet["PhaseProfile"]):
-    def active(self) -> Self:
-        return self.filter(is_active=True)
+class PhaseProfile(PhaseVersion):
+    """One version of a phase's settings. A phase without one in the team uses the engine's defaults."""
 
+    SETTINGS = ("budget_tokens", "fields")
+    EVENT = "profile"
 
-class PhaseProfile(models.Model):
-    """One immutable version of a phase's settings. A trigger refuses changes to anything but `is_active`.
-
-    A phase without a version in the team uses the engine's defaults.
-    """
-
-    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="phase_profiles")
-    phase = models.CharField(max_length=PHASE_MAX)
-    version = models.PositiveIntegerField()
-    is_active = models.BooleanField(default=False)
     budget_tokens = models.PositiveIntegerField(validators=[MaxValueValidator(PHASE_BUDGET_MAX)])
     fields = ArrayField(
         models.CharField(max_length=32, choices=[(name, name) for name in FIELDS]),
@@ -326,13 +316,8 @@ class PhaseProfile(models.Model):
         blank=True,
         help_text=f"Comma-separated: {', '.join(FIELDS)}. The task is always sent.",
     )
-    note = models.CharField(max_length=200, blank=True)
-    created_by = models.CharField(max_length=ACTOR_MAX, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
 
-    objects = PhaseProfileQuerySet.as_manager()
-
-    class Meta:
+    class Meta(PhaseVersion.Meta):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["team", "phase", "version"], name="phase_version_once"),
             # Every filtering reads the active profile.
@@ -343,9 +328,6 @@ class PhaseProfile(models.Model):
             models.CheckConstraint(condition=Q(fields__contained_by=list(FIELDS)), name="phase_fields"),
             models.CheckConstraint(condition=Q(budget_tokens__lte=PHASE_BUDGET_MAX), name="phase_budget"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.phase} v{self.version}"
 
     def clean(self) -> None:
         """Refuse duplicate fields."""

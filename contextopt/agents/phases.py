@@ -10,8 +10,9 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from contextopt.agents.inputs import ProfileIn
-from contextopt.agents.models import PHASE_SETTINGS, PhaseProfile
+from contextopt.agents.models import PhaseProfile
 from contextopt.agents.phaselinks import load_active_link
+from contextopt.agents.phaseversions import add_version
 from contextopt.agents.tasks import check_task
 from contextopt.assemblies.models import Kind
 from contextopt.assemblies.savings import Saving, log_saving
@@ -22,9 +23,7 @@ from contextopt.engine.agents.phases import PhaseProfile as ProfileValue
 from contextopt.engine.text.tokens import Counter, Unmarked
 from contextopt.engine.values import Certificate, warnings_json
 from contextopt.errors import Conflict, FieldProblem, InvalidInput
-from contextopt.people.audit import SYSTEM, note_event
 from contextopt.people.models import Team
-from contextopt.sql import find_one
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +41,7 @@ class ActiveProfile:
 
 def load_active_profile(team_id: int, phase: str) -> ActiveProfile | None:
     """Return the team's active profile of the phase, or else the default; None for an unknown phase."""
-    stored = PhaseProfile.objects.active().filter(team_id=team_id, phase=phase).first()
+    stored = PhaseProfile.objects.filter(is_active=True, team_id=team_id, phase=phase).first()
     if stored is not None:
         return ActiveProfile(stored.to_value(), stored.version)
     default = DEFAULT_PROFILES.get(phase)
@@ -52,7 +51,7 @@ def load_active_profile(team_id: int, phase: str) -> ActiveProfile | None:
 def load_active_profiles(team_id: int) -> list[ActiveProfile]:
     """Return the profile of every phase known to the team: the defaults in order, then its own."""
     found = {name: ActiveProfile(value, None) for name, value in DEFAULT_PROFILES.items()}
-    for stored in PhaseProfile.objects.active().filter(team_id=team_id).order_by("phase"):
+    for stored in PhaseProfile.objects.filter(is_active=True, team_id=team_id).order_by("phase"):
         found[stored.phase] = ActiveProfile(stored.to_value(), stored.version)
     return list(found.values())
 
@@ -71,15 +70,12 @@ def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str)
             raise InvalidInput.of(name, "must not be null; omit it to keep the current value")
     team.lock()
     check_phase(team.pk, phase, given=given)
-    versions = PhaseProfile.objects.filter(team=team, phase=phase)
-    latest, before = versions.order_by("-version").first(), versions.active().first()
-    current = before or latest or DEFAULT_PROFILES.get(phase)
-    values = {name: getattr(current, name) for name in PHASE_SETTINGS if current} | given
+    current = load_active_profile(team.pk, phase)
+    values = {name: getattr(current.value, name) for name in PhaseProfile.SETTINGS if current} | given
     profile = PhaseProfile(
         team=team,
         phase=phase,
-        version=latest.version + 1 if latest else 1,
-        is_active=True,
+        version=1,
         budget_tokens=values["budget_tokens"],
         fields=list(values["fields"]),
         note=data.note,
@@ -89,25 +85,8 @@ def publish_profile(*, team: Team, phase: str, data: ProfileIn, created_by: str)
         profile.full_clean(validate_constraints=False)
     except ValidationError as error:
         raise InvalidInput.of_model(error) from error
-    versions.active().update(is_active=False)
-    profile.save(force_insert=True)
-    _note(created_by, "profile.published", before, profile)
+    add_version(profile)
     return profile
-
-
-def _note(actor: str, action: str, before: PhaseProfile | None, after: PhaseProfile) -> None:
-    note_event(
-        team_id=after.team_id,
-        actor=actor,
-        action=action,
-        subject=f"{after.phase} v{after.version}",
-        before=_settings_of(before) if before else None,
-        after=_settings_of(after),
-    )
-
-
-def _settings_of(profile: PhaseProfile) -> dict[str, object]:
-    return {"version": profile.version, **{name: getattr(profile, name) for name in PHASE_SETTINGS}}
 
 
 def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
@@ -120,40 +99,11 @@ def check_phase(team_id: int, phase: str, *, given: Collection[str]) -> None:
     if load_active_profile(team_id, phase) is not None:
         return
     rule = "is required: the phase has no profile to take it from"
-    missing = [FieldProblem(name, rule) for name in PHASE_SETTINGS if name not in given]
+    missing = [FieldProblem(name, rule) for name in PhaseProfile.SETTINGS if name not in given]
     if missing:
         raise InvalidInput(missing)
-    if PhaseProfile.objects.active().filter(team_id=team_id).count() >= PHASES_MAX:
+    if PhaseProfile.objects.filter(is_active=True, team_id=team_id).count() >= PHASES_MAX:
         raise Conflict(f"The team already has {PHASES_MAX} phases, the maximum.")
-
-
-def find_profile(team_id: int, phase: str, version: int) -> PhaseProfile:
-    """Return one version of the phase's settings.
-
-    Raises:
-        NotFound: the team has no such version.
-    """
-    rows = PhaseProfile.objects.filter(team_id=team_id, phase=phase, version=version)
-    return find_one(rows, f"version {version} of the phase {phase!r}")
-
-
-@transaction.atomic
-def activate_profile(*, team: Team, phase: str, version: int, actor: str = SYSTEM) -> PhaseProfile:
-    """Make an earlier version the active one again. The version itself does not change.
-
-    Raises:
-        NotFound: the team has no such version.
-    """
-    team.lock()
-    profile = find_profile(team.pk, phase, version)
-    others = PhaseProfile.objects.active().filter(team=team, phase=phase).exclude(pk=profile.pk)
-    before = others.first()
-    others.update(is_active=False)
-    PhaseProfile.objects.filter(pk=profile.pk).update(is_active=True)
-    profile.is_active = True
-    if before:
-        _note(actor, "profile.activated", before, profile)
-    return profile
 
 
 @dataclass(frozen=True, slots=True)

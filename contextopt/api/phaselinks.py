@@ -12,11 +12,10 @@ from contextopt.agents.inputs import Phase
 from contextopt.agents.phaselinks import (
     LinkIn,
     PhaseLink,
-    activate_link,
-    find_link,
     load_active_links,
     publish_link,
 )
+from contextopt.agents.phaseversions import activate_version, find_version
 from contextopt.api.protocol.authentication import ADMIN, READ, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
 from contextopt.inputs import Ordinal, show
@@ -84,7 +83,7 @@ def create_link(request: ApiRequest, phase: Path[Phase], data: LinkIn) -> HttpRe
 @router.get("/phases/{phase}/links/{version}", auth=READ, response=LinkOut, summary="Read a phase's link")
 def read_link(request: ApiRequest, phase: Path[Phase], version: Path[Ordinal]) -> HttpResponse:
     """Returns one version of a phase's link."""
-    return reply(link_json(find_link(request.auth.team_id, phase, version)))
+    return reply(link_json(find_version(PhaseLink, request.auth.team_id, phase, version)))
 
 
 @router.post(
@@ -95,5 +94,7 @@ def read_link(request: ApiRequest, phase: Path[Phase], version: Path[Ordinal]) -
 )
 def activate(request: ApiRequest, phase: Path[Phase], version: Path[Ordinal]) -> HttpResponse:
     """Activates an earlier version, unchanged and under its own number."""
-    link = activate_link(team=request.auth.team, phase=phase, version=version, actor=actor(request))
+    link = activate_version(
+        PhaseLink, team=request.auth.team, phase=phase, version=version, actor=actor(request)
+    )
     return reply(link_json(link))

@@ -11,12 +11,11 @@ from ninja import Path, Query, Router
 from contextopt.agents.inputs import FilterIn, Phase, ProfileIn
 from contextopt.agents.models import PhaseProfile
 from contextopt.agents.phases import (
-    activate_profile,
     filter_agent_context,
-    find_profile,
     load_active_profiles,
     publish_profile,
 )
+from contextopt.agents.phaseversions import activate_version, find_version
 from contextopt.api.assemblies import CertificateOut
 from contextopt.api.protocol.authentication import ADMIN, READ, WRITE, ApiRequest, actor
 from contextopt.api.protocol.outputs import PageQuery, created, list_page, page_of, reply
@@ -156,7 +155,7 @@ def create_profile(request: ApiRequest, phase: Path[Phase], data: ProfileIn) -> 
 @router.get("/phases/{phase}/profiles/{version}", auth=READ, response=ProfileOut, summary="Read a profile")
 def read_profile(request: ApiRequest, phase: Path[Phase], version: Path[Ordinal]) -> HttpResponse:
     """Returns one version of a phase's profile."""
-    return reply(profile_json(find_profile(request.auth.team_id, phase, version)))
+    return reply(profile_json(find_version(PhaseProfile, request.auth.team_id, phase, version)))
 
 
 @router.post(
@@ -169,6 +168,8 @@ def activate(request: ApiRequest, phase: Path[Phase], version: Path[Ordinal]) ->
     """Activates an earlier version, unchanged and under its own number."""
     return reply(
         profile_json(
-            activate_profile(team=request.auth.team, phase=phase, version=version, actor=actor(request))
+            activate_version(
+                PhaseProfile, team=request.auth.team, phase=phase, version=version, actor=actor(request)
+            )
         )
     )

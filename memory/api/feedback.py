@@ -9,7 +9,6 @@ from django.utils import timezone
 from ninja import Query, Router
 from pydantic import Field
 
-from contextopt.agents.models import PHASE_MAX
 from contextopt.api.protocol.authentication import (
     NEEDS_SPACE,
     READ,
@@ -21,6 +20,7 @@ from contextopt.api.protocol.authentication import (
     within_spaces,
 )
 from contextopt.api.protocol.outputs import PageQuery, list_page, page_of, reply
+from contextopt.engine.agents.phases import MAX_PHASE_CHARS
 from contextopt.errors import InvalidInput
 from contextopt.inputs import INT_MAX, Id, Input, Moment, Slug, Text, show
 from contextopt.limits import DATE_MIN
@@ -105,7 +105,7 @@ class TrendQuery(Input):
     space: Slug | None = None
     stage: Annotated[int | None, Field(ge=2, le=5)] = None
     config_version: Annotated[int | None, Field(ge=1, le=INT_MAX)] = None
-    phase: Annotated[Text | None, Field(max_length=PHASE_MAX)] = None
+    phase: Annotated[Text | None, Field(max_length=MAX_PHASE_CHARS)] = None
     since: Moment | None = None
     until: Moment | None = None
 

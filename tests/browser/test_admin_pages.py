@@ -36,7 +36,7 @@ def test_pages_of_the_admin(
         "/admin/contextopt/contextconfig/",
         f"/admin/contextopt/contextconfig/{space.configs.get().pk}/change/",
         "/admin/contextopt/phaseprofile/",
-        f"/admin/contextopt/phaseprofile/{team.phase_profiles.get(phase='building').pk}/change/",
+        f"/admin/contextopt/phaseprofile/{team.phaseprofiles.get(phase='building').pk}/change/",
         "/admin/contextopt/space/add/",
         "/admin/contextopt/record/add/",
         "/admin/contextopt/auditevent/",

@@ -7,7 +7,6 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.http import QueryDict
 
 from contextopt.agents.models import (
-    PHASE_MAX,
     REPOSITORY_MAX,
     TASK_EXTERNAL_ID_MAX,
     Attempt,
@@ -16,6 +15,7 @@ from contextopt.agents.models import (
     TaskState,
 )
 from contextopt.assemblies.models import Assembly, Kind
+from contextopt.engine.agents.phases import MAX_PHASE_CHARS
 from contextopt.engine.agents.retries import ROOT_CAUSES
 from contextopt.repositories.inputs import BUDGET_DEFAULT, RelevantIn
 from dashboard.kit.filters import URL_TEXT_MAX, FilterForm, PeriodForm, TeamFilterForm
@@ -27,7 +27,7 @@ CHOSEN_FILES = 30
 
 
 class PhasesForm(PeriodForm):
-    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    phase = forms.CharField(max_length=MAX_PHASE_CHARS, required=False, strip=False)
 
     def to_filter(self, now: datetime) -> FigureFilter:
         """Return the filter; invalid fields are ignored."""

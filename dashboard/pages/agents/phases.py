@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from contextopt.agents.inputs import PhaseNamed
 from contextopt.agents.models import PhaseProfile
-from contextopt.agents.phases import activate_profile, load_active_profile, publish_profile
+from contextopt.agents.phases import load_active_profile, publish_profile
+from contextopt.agents.phaseversions import activate_version
 from contextopt.assemblies.models import Assembly, Kind
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
 from contextopt.people.models import Role
@@ -45,7 +46,7 @@ def phases(request: TeamRequest) -> HttpResponse:
     wanted = form.to_filter(timezone.now())
     series = read_phase_series(wanted)
     before = read_phase_series(wanted.before())
-    stored = PhaseProfile.objects.active().filter(team=request.team)
+    stored = PhaseProfile.objects.filter(is_active=True, team=request.team)
     page = newest_page(
         form.select(wanted.period), "created_at", request.GET.get("before", ""), FILTERINGS_SHOWN
     )
@@ -147,7 +148,7 @@ def phase_activate(request: TeamRequest, version: int) -> HttpResponse:
     name = _phase_name(request.GET.get("phase", ""))
     active = load_active_profile(request.team.pk, name)
     with as_404():
-        activate_profile(team=request.team, phase=name, version=version, actor=request.actor)
+        activate_version(PhaseProfile, team=request.team, phase=name, version=version, actor=request.actor)
     _announce(request, name, version, before=active.version if active else None)
     return redirect(_address(name))
 

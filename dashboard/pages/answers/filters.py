@@ -5,7 +5,7 @@ from datetime import datetime
 from django import forms
 from django.db.models import QuerySet
 
-from contextopt.agents.models import PHASE_MAX
+from contextopt.engine.agents.phases import MAX_PHASE_CHARS
 from contextopt.inputs import BIGINT_MAX, INT_MAX
 from contextopt.people.models import Team
 from dashboard.kit.filters import STAGES, FilterForm, MomentField, PeriodForm, SpaceFilterForm
@@ -18,7 +18,7 @@ class FeedbackForm(SpaceFilterForm, PeriodForm):
     """Filters of the figures."""
 
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
-    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    phase = forms.CharField(max_length=MAX_PHASE_CHARS, required=False, strip=False)
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
 
     def to_votes(self, now: datetime) -> VoteFilter:
@@ -44,7 +44,7 @@ class VotesForm(FilterForm):
     space = forms.SlugField(required=False, max_length=64)
     stage = forms.IntegerField(required=False, min_value=2, max_value=5)
     version = forms.IntegerField(required=False, min_value=1, max_value=INT_MAX)
-    phase = forms.CharField(required=False, max_length=PHASE_MAX, strip=False)
+    phase = forms.CharField(required=False, max_length=MAX_PHASE_CHARS, strip=False)
     reason = forms.CharField(required=False, max_length=64, strip=False)
     record = forms.IntegerField(required=False, min_value=1, max_value=BIGINT_MAX)
     start = MomentField()

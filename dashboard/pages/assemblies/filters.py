@@ -8,9 +8,9 @@ from datetime import datetime
 from django import forms
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.figures import SORTS
 from contextopt.assemblies.models import CONVERSATION_MAX, SLOW_MS, Assembly, AssemblyQuerySet, Kind
+from contextopt.engine.agents.phases import MAX_PHASE_CHARS
 from contextopt.engine.values import INSUFFICIENT
 from contextopt.gateway.models import GatewayRequest
 from contextopt.inputs import INT_MAX, read_digits
@@ -41,7 +41,7 @@ class AssembliesForm(SpaceFilterForm):
     kind = forms.ChoiceField(
         choices=[("", "All kinds"), *Kind.choices, (AGENTS, "All agent contexts")], required=False
     )
-    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    phase = forms.CharField(max_length=MAX_PHASE_CHARS, required=False, strip=False)
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     truncated = forms.ChoiceField(
         choices=[("", "Truncated or not"), ("yes", "Truncated"), ("no", "Not truncated")], required=False

@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django_htmx.http import HttpResponseClientRefresh
 
-from contextopt.agents.models import PHASE_MAX
 from contextopt.assemblies.models import Assembly, Kind
+from contextopt.engine.agents.phases import MAX_PHASE_CHARS
 from contextopt.inputs import INT_MAX
 from contextopt.limits import MODEL_MAX
 from contextopt.people.models import Role
@@ -96,7 +96,7 @@ class OverviewForm(SpaceFilterForm, PeriodForm):
     chip_names = ("space", "stage", "kind", "phase", "config", "model", "kinds")
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
-    phase = forms.CharField(max_length=PHASE_MAX, required=False, strip=False)
+    phase = forms.CharField(max_length=MAX_PHASE_CHARS, required=False, strip=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
     kinds = forms.ChoiceField(

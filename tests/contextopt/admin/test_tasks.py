@@ -17,7 +17,7 @@ class TestPhaseProfile:
     def test_add_publishes(self, root, team):
         assert self.add(root, team).status_code == 302
         assert self.add(root, team, budget_tokens=8_000).status_code == 302
-        active = PhaseProfile.objects.active().get()
+        active = PhaseProfile.objects.get(is_active=True)
         assert (active.version, active.budget_tokens, active.fields) == (2, 8_000, ["tree", "files"])
         assert active.created_by == "user:root"
 
@@ -57,7 +57,7 @@ class TestPhaseLink:
     def test_add_publishes(self, root, team):
         assert self.add(root, team).status_code == 302
         assert self.add(root, team, receives="analysis").status_code == 302
-        active = PhaseLink.objects.active().get()
+        active = PhaseLink.objects.get(is_active=True)
         assert (active.version, active.receives, active.created_by) == (2, "analysis", "user:root")
 
     def test_the_list_shows_the_defaults(self, root, team):

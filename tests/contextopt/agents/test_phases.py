@@ -7,11 +7,10 @@ from django.db import DatabaseError, IntegrityError, transaction
 from contextopt.agents.models import PhaseProfile
 from contextopt.agents.phases import (
     PHASES_MAX,
-    activate_profile,
-    find_profile,
     load_active_profile,
     load_active_profiles,
 )
+from contextopt.agents.phaseversions import activate_version, find_version
 from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.agents.phases import DEFAULT_PROFILES
@@ -149,7 +148,7 @@ class TestProfiles:
         publish(team, budget_tokens=9_000)
         second = publish(team, fields=["files", "tree"])
         assert (second.version, second.budget_tokens, second.fields) == (2, 9_000, ["files", "tree"])
-        assert PhaseProfile.objects.active().get() == second
+        assert PhaseProfile.objects.get(is_active=True) == second
 
     def test_a_phase_of_ones_own_needs_everything(self, team: Team) -> None:
         with pytest.raises(InvalidInput) as caught:
@@ -171,11 +170,11 @@ class TestProfiles:
     def test_an_earlier_version_is_activated(self, team: Team) -> None:
         publish(team, budget_tokens=9_000)
         publish(team, budget_tokens=8_000)
-        assert activate_profile(team=team, phase="building", version=1).is_active
+        assert activate_version(PhaseProfile, team=team, phase="building", version=1).is_active
         assert load_active_profile(team.pk, "building").value.budget_tokens == 9_000
         assert publish(team).version == 3
         with pytest.raises(NotFound):
-            find_profile(team.pk, "building", 9)
+            find_version(PhaseProfile, team.pk, "building", 9)
 
     def test_phases_are_bounded(self, team: Team) -> None:
         PhaseProfile.objects.bulk_create(

@@ -37,7 +37,7 @@ def test_publish_list_read_and_activate(api):
     assert [(item["version"], item["is_active"]) for item in items] == [(2, True), (1, False)]
     assert api.get(f"{LINKS}/1").json() == items[1]
     assert api.post(f"{LINKS}/1/activate").json()["is_active"]
-    assert PhaseLink.objects.active().get().version == 1
+    assert PhaseLink.objects.get(is_active=True).version == 1
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_publish_list_read_and_activate(api):
     assert [(item["version"], item["is_active"]) for item in items] == [(2, True), (1, False)]
     assert api.get(f"{PROFILES}/1").json() == items[1]
     assert api.post(f"{PROFILES}/1/activate").json()["is_active"]
-    assert PhaseProfile.objects.active().get().version == 1
+    assert PhaseProfile.objects.get(is_active=True).version == 1
 
 
 def test_a_phase_with_a_strange_name(api):

@@ -233,7 +233,7 @@ def send(client: Client, phase: str, **values: object):
 def test_an_editor_publishes_the_next_version(editor_client: Client, team: Team) -> None:
     assert send(editor_client, "building").status_code == 302
     assert send(editor_client, "building", budget_tokens=800, fields=[]).status_code == 302
-    newest = PhaseProfile.objects.active().get()
+    newest = PhaseProfile.objects.get(is_active=True)
     assert (newest.version, newest.budget_tokens, newest.fields) == (2, 800, [])
     assert newest.created_by == "user:edda"
     html = html_of(editor_client, f"{PROFILE}?phase=building")
@@ -265,7 +265,7 @@ def test_a_phase_of_ones_own(name: str, editor_client: Client, team: Team) -> No
     address = f"{PROFILE}?{urlencode({'phase': name})}"
     assert "no profile yet" in html_of(editor_client, address)
     assert send(editor_client, name).status_code == 302
-    assert PhaseProfile.objects.active().get().phase == name
+    assert PhaseProfile.objects.get(is_active=True).phase == name
     html_of(editor_client, URL)
     assert "no profile yet" not in html_of(editor_client, address)
 
@@ -282,10 +282,10 @@ def test_an_earlier_version_is_activated_again(editor_client: Client, team: Team
         n: f"{reverse('dashboard:phase_activate', args=[n])}?phase=building" for n in (1, 2, 9, 10**14)
     }
     html = editor_client.post(addresses[1], follow=True).content.decode()
-    assert PhaseProfile.objects.active().get().budget_tokens == 1
+    assert PhaseProfile.objects.get(is_active=True).budget_tokens == 1
     assert f'action="{addresses[2]}"' in html.partition('id="toasts"')[2]
     editor_client.post(addresses[2])
-    assert PhaseProfile.objects.active().get().budget_tokens == 2
+    assert PhaseProfile.objects.get(is_active=True).budget_tokens == 2
     for version in (9, 10**14):
         assert editor_client.post(addresses[version]).status_code == 404
 

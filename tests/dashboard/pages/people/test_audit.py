@@ -7,7 +7,8 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
 
-from contextopt.agents.phases import activate_profile
+from contextopt.agents.models import PhaseProfile
+from contextopt.agents.phaseversions import activate_version
 from contextopt.assemblies.purge import purge_record
 from contextopt.people.audit import note_event
 from contextopt.people.inputs import KeyIn
@@ -37,7 +38,7 @@ def test_every_change_is_written_down_with_its_values(team: Team, space: Space, 
     activate_config(space=space, version=1, actor=WHO)
     factories.make_profile(team, budget_tokens=100)
     factories.make_profile(team, budget_tokens=200)
-    activate_profile(team=team, phase="building", version=1, actor=WHO)
+    activate_version(PhaseProfile, team=team, phase="building", version=1, actor=WHO)
     key, secret = create_key(team=team, data=KeyIn(name="ci"), actor=WHO)
     revoke_key(key=key, actor=WHO)
     revoke_key(key=key, actor=WHO)
