@@ -1156,7 +1156,7 @@ class Migration(migrations.Migration):
             name="PhaseProfile",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("team", models.ForeignKey(on_delete=django.db.models.deletion.DB_CASCADE, related_name="phase_profiles", to="contextopt.team")),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.DB_CASCADE, related_name='%(class)ss', to="contextopt.team")),
                 ("phase", models.CharField(max_length=64)),
                 ("version", models.PositiveIntegerField()),
                 ("is_active", models.BooleanField(default=False)),

@@ -17,7 +17,7 @@ COUNTS = "UPDATE contextopt_searchcorpus SET counted_at = timestamptz 'epoch'"
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("contextopt", "0004_connect_codes")]
+    dependencies: ClassVar = [("contextopt", "0002_squashed_0004_connect_codes")]
 
     operations: ClassVar = [
         load_sql("contextopt/search/words.sql"),

@@ -1,4 +1,4 @@
-"""Adds the table that joins the names of phases, and keeps every answer to a decision, and the order of dates of a team."""
+"""Adds the table that joins the names of phases, and keeps every answer to a decision."""
 
 from typing import ClassVar
 
@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
                     "team",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.DB_CASCADE,
-                        related_name="phase_links",
+                        related_name="%(class)ss",
                         to="contextopt.team",
                     ),
                 ),
@@ -77,26 +77,6 @@ class Migration(migrations.Migration):
             },
         ),
         load_sql("contextopt/agents/phaselinks.sql"),
-        migrations.AddField(
-            model_name="team",
-            name="date_order",
-            field=models.CharField(
-                blank=True,
-                choices=[
-                    ("", "As usual in the time zone"),
-                    ("day", "Day first (31/12/2026)"),
-                    ("month", "Month first (12/31/2026)"),
-                ],
-                help_text="How imports read dates such as 03/04/2026 if no date in the column shows the order.",
-                max_length=5,
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="team",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("date_order__in", ["", "day", "month"])), name="team_date_order"
-            ),
-        ),
         migrations.CreateModel(
             name="Resolution",
             fields=[
