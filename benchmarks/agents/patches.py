@@ -2,12 +2,15 @@
 
 import re
 
-from contextopt.engine.agents.deltas import FULL_FILE, REVERTED, ChangedFile, Content
+from contextopt.engine.agents.deltas import ENDINGS, FULL_FILE, LINE_ENDINGS, REVERTED, ChangedFile, Content
 from contextopt.engine.agents.linediff import NO_CHANGES, split_lines
 from contextopt.engine.text.quoting import NO_NEWLINE
 from contextopt.engine.validation import InvalidValue
 
 _HUNK = re.compile(r"@@ -(\d{1,10})(?:,(\d{1,10}))? \+(\d{1,10})(?:,(\d{1,10}))? @@\n")
+
+_ENDINGS_NOTE = re.compile(rf"{re.escape(LINE_ENDINGS)} .* became (\w+) in ")
+_BY_NAME = {name: ending for ending, name in ENDINGS.items()}
 
 
 def apply_diff(old: str, patch: str) -> str:
@@ -80,5 +83,7 @@ def apply_change(change: ChangedFile, base: Content | None) -> str | None:
     patch = (body or NO_CHANGES) if change.kind == "renamed" else change.diff
     if patch == REVERTED:
         return base
+    if endings := _ENDINGS_NOTE.match(patch):
+        return re.sub(r"\r\n|\r|\n", _BY_NAME[endings[1]], base)
     heading, _, body = patch.partition("\n")
     return body if heading == FULL_FILE else apply_diff(base, patch)

@@ -193,29 +193,35 @@ def _change(old: str, current: str, by: _Comparison) -> tuple[str, bool]:
     return patch, is_truncated
 
 
-_ENDINGS = {"\r\n": "CRLF", "\n": "LF", "\r": "CR"}
+ENDINGS = {"\r\n": "CRLF", "\n": "LF", "\r": "CR"}
 
 
 def _line_endings_note(old: str, current: str) -> str:
-    """Return the line that stands for a change of line endings alone, "" if anything else has changed."""
+    """Return the line that stands for a change of line endings alone.
+
+    It is "" if anything else has changed, or if the new endings differ from each other, as one line cannot
+    say which is where.
+    """
     if "\r" not in old and "\r" not in current:
         return ""
     if _with_feeds(old) != _with_feeds(current):
         return ""
+    after = _endings_of(current)
+    if len(after) != 1:
+        return ""
     lines = plural(_with_feeds(current).count("\n"), "line")
-    became = f"{_endings_of(old)} became {_endings_of(current)}"
-    return f"{LINE_ENDINGS} {became} in {lines}, with the same text"
+    return f"{LINE_ENDINGS} {' and '.join(_endings_of(old))} became {after[0]} in {lines}, with the same text"
 
 
 def _with_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _endings_of(text: str) -> str:
-    """Return the names of the line endings in a text, such as `CRLF`, or `CRLF and LF`."""
+def _endings_of(text: str) -> list[str]:
+    """Return the names of the line endings in a text, such as `["CRLF", "LF"]`."""
     pairs = text.count("\r\n")
     counts = {"\r\n": pairs, "\n": text.count("\n") - pairs, "\r": text.count("\r") - pairs}
-    return " and ".join(name for ending, name in _ENDINGS.items() if counts[ending])
+    return [name for ending, name in ENDINGS.items() if counts[ending]]
 
 
 def _new_file(content: str, limits: DeltaLimits) -> tuple[str, bool]:

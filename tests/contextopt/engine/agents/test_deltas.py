@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.agents.patches import apply_change, apply_diff
@@ -252,6 +252,7 @@ def test_a_cut_rename_keeps_the_old_base() -> None:
 
 
 @given(versions=st.lists(file_sets, min_size=2, max_size=4), small=st.booleans())
+@example(versions=[{"a.py": "a\r\nb\n\n"}, {"a.py": "a\nb\n\n"}, {"a.py": "a\nb\r\n\n"}], small=True)
 def test_a_receiver_can_always_rebuild_what_it_was_sent(versions: list[dict[str, str]], small: bool) -> None:
     """Apply the deltas as a receiver does, and compare with the files that we believe it has."""
     limits = DeltaLimits(3, 100) if small else UNCUT
@@ -385,11 +386,14 @@ def test_a_change_of_line_endings_alone_is_one_line(old: str, new: str, became: 
     assert changed.render() == f"### a.bat\n{changed.diff}\n"
     assert (changed.kind, changed.is_truncated) == ("changed", False)
     assert outcome.receiver_files["a.bat"].content == text.replace("{end}", new)
+    assert apply_change(changed, text.replace("{end}", old)) == text.replace("{end}", new)
 
 
 def test_line_endings_of_some_lines_are_named_together() -> None:
     (changed,) = delta({"a": "one\r\ntwo\nthree\n"}, {"a": "one\ntwo\nthree\n"}).changed_files
     assert changed.diff == f"{LINE_ENDINGS} CRLF and LF became LF in 3 lines, with the same text"
+    (changed,) = delta({"a": "one\ntwo\nthree\n"}, {"a": "one\r\ntwo\nthree\n"}).changed_files
+    assert "[LINE" not in changed.diff
 
 
 def test_another_change_is_shown_beside_line_endings() -> None:
