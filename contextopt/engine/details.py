@@ -67,12 +67,23 @@ class RatedText:
         rarity = {term: math.log(1 + len(held) / count) for term, count in containing.items()}
         return [sum(rarity[term] for term in sorted(found)) for found in held]
 
+    @cached_property
+    def _beginnings(self) -> list[str]:
+        """How the words of the query's terms begin, as far as the passages have them."""
+        lower = "\n".join(self._passages).lower()
+        # A plain term begins its word, apart from a last "y".
+        beginnings = {term.removesuffix("y") for term in self.query}
+        return [beginning for beginning in sorted(beginnings) if beginning in lower]
+
     def _held(self, passage: str) -> set[str]:
         """Return the terms of the query that a passage has."""
-        # A plain term begins its word, apart from a last "y": most passages need not be read further.
         if passage.isascii():
             lower = passage.lower()
-            if not any(term.removesuffix("y") in lower for term in self.query):
+            for beginning in self._beginnings:
+                if beginning in lower:
+                    break
+            else:
+                # Most passages need not be read further.
                 return set()
         return distinct_terms(passage).intersection(self.query)
 
