@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import NamedTuple, Self
 
 from contextopt.engine.agents.linediff import Patch, shorten_lines
@@ -18,7 +18,7 @@ from contextopt.engine.text.lexical import whole_identifier, words_of
 MIN_LINE_CHARS = 60
 """Characters kept of each long line when many have changed."""
 READ_LINES = 20_000
-"""Lines of a diff that are looked at."""
+"""Lines of a diff that are looked at. If they add nothing, the first added lines after them are too."""
 LINES_ABOVE = 2
 """Lines shown above one that the error names."""
 _LEAST_LETTERS = 3
@@ -58,8 +58,13 @@ class Sought:
 
 def cut_patch(patch: Patch, room: DiffRoom, sought: Sought) -> tuple[str, bool]:
     """Return the diff, or as much of it as there is room for with a note, and whether it was cut."""
+    if room == (None, None):
+        return "".join(patch.lines), False
     lines = list(islice(patch.lines, READ_LINES))
-    is_read = next(patch.lines, None) is None
+    unread = next(patch.lines, None)
+    is_read = unread is None
+    if unread is not None and not any(line[0] == "+" for line in lines):
+        lines += _first_added(chain(lines, [unread], patch.lines))
     too_many = room.lines is not None and patch.changed_lines > room.lines
     too_long = room.characters is not None and sum(map(len, lines)) > room.characters
     if is_read and not too_many and not too_long:
@@ -75,6 +80,20 @@ def cut_patch(patch: Patch, room: DiffRoom, sought: Sought) -> tuple[str, bool]:
     )
     left_out = patch.changed_lines - sum(len(part.changed) for part in shown)
     return "".join(line for part in shown for line in part.text) + _cut_note(left_out), True
+
+
+def _first_added(lines: Iterator[str]) -> list[str]:
+    """Return the first added lines that follow each other, under a heading of their own."""
+    old = new = 0
+    for line in lines:
+        if line[0] == "+":
+            added = [line, *islice(takewhile(lambda each: each[0] in "+\\", lines), READ_LINES)]
+            count = sum(each[0] == "+" for each in added)
+            return [f"@@ -{_range(old, 0)} +{_range(new, count)} @@\n", *added]
+        if line[0] == "@":
+            old, new = _first_lines(line)
+        old, new = old + (line[0] in "- "), new + (line[0] == " ")
+    return []
 
 
 def _cut_note(lines: int) -> str:

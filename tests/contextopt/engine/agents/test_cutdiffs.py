@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextopt.engine.agents.cutdiffs import DiffRoom, Sought, cut_patch
+from contextopt.engine.agents.cutdiffs import READ_LINES, DiffRoom, Sought, cut_patch
 from contextopt.engine.agents.deltas import MIN_CHARS
 from contextopt.engine.agents.linediff import Work, diff_lines, diff_text
 
@@ -92,6 +93,21 @@ def test_a_long_block_shows_the_lines_that_the_error_names() -> None:
     )
     assert "+setting_61 = load(61)" in shown
     assert len(shown) <= 500
+
+
+@pytest.mark.parametrize("kept", [0, 12])
+def test_new_code_below_very_many_removed_lines_is_shown(kept: int) -> None:
+    gone, between = ["gone\n"] * READ_LINES, LINES[:kept]
+    old, new = [*gone, "last\n", *between, "a\n"], [*between, "b\n", "c\n"]
+    shown = cut("".join(old), "".join(new), DiffRoom(20, 700))
+    assert (signs(shown).count("-"), signs(shown).count("+")) == (18, 2)
+    added = [(number, text) for sign, number, text in numbered(shown) if sign == "+"]
+    assert added == [(kept + 1, "b"), (kept + 2, "c")]
+
+
+def test_without_limits_a_long_diff_is_whole() -> None:
+    old, new = "gone\n" * READ_LINES, "new\n"
+    assert cut(old, new, DiffRoom(None, None)) == diff_text(old, new)
 
 
 def test_of_a_pure_removal_the_removed_lines_are_shown() -> None:
