@@ -112,7 +112,7 @@ def _of(stored: HandoffSettings, default: HandoffBudgets) -> HandoffBudgets:
 
 
 # Change this when the same findings would give another brief.
-WRITER_VERSION = "extract 2"
+WRITER_VERSION = "extract 3"
 NOTE_MAX = 500
 
 

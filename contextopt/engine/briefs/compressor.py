@@ -208,7 +208,7 @@ def _left_out(
     """Yield the findings that never enter the brief, regardless of its budget, and why."""
     first: dict[str, str] = {}
     for finding in sorted(findings, key=lambda each: each.id not in critical):
-        contents = " ".join(re.findall(r"\w+", finding.content_json().casefold()))
+        contents = " ".join(re.findall(r"\w+", f"{finding.content_json()} {finding.answer}".casefold()))
         original = first.setdefault(contents, finding.id)
         if finding.id in critical:
             continue

@@ -179,18 +179,17 @@ def draft(finding: Finding) -> Draft:
     leaves = sorted(_leaves("", finding.content), key=lambda leaf: ranks.get(leaf[0].casefold(), len(ranks)))
     for key, text in leaves:
         parts.add(key, text)
-    if finding.decision == "open":
-        parts.heads.append("decision: open")
+    # A question without its answer would mislead.
+    decision = "decision: open" if finding.decision == "open" else ""
     if finding.answer:
-        # A question without its answer would mislead.
-        parts.heads.append(_labelled("decided", finding.answer))
-        parts.is_telling = True
+        decision, parts.is_telling = _labelled("decided", finding.answer), True
     parts.say_something()
     if parts.is_unsayable:
         endless = Body(parts.head(), "sentence", frozenset({0}), is_whole=False)
         rest = (*(each.text for each in (*parts.said, *parts.verbose)), *parts.fields)
         others = (Body(text, "verbose", frozenset({0, place})) for place, text in enumerate(rest, 1))
-        return Draft(finding, "", stands_alone=False, bodies=(endless, *others))
+        return Draft(finding, decision, stands_alone=bool(finding.answer), bodies=(endless, *others))
+    parts.heads += [decision] * bool(decision)
     head = parts.head()
     bodies, head_needs = parts.bodies(head)
     stands_alone = parts.is_telling or bool(parts.names) or not bodies

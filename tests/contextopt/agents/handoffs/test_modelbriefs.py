@@ -20,6 +20,7 @@ from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.text.tokens import get_tokenizer
 from contextopt.people.models import Team
+from tests.contextopt.agents.handoffs.journeys import resolve
 from tests.factories import make_advance, make_finding, make_task
 from tests.model_server import DROPPED, FAILING, ModelServer, Reply, completion, refused
 
@@ -71,6 +72,19 @@ def test_a_brief_that_mentions_a_finding_nowhere_saves_nothing_by_that(llm: Mode
     assert payload.ledger["lost"] == ["F-001"]
     assert "F-001 [" not in (payload.baseline_text or "")
     assert payload.assembly.tokens_saved < 0
+
+
+@pytest.mark.parametrize(
+    ("said", "state"), [(" Rounding: half UP.", "in_force"), (" Rounding is decided.", "refused")]
+)
+def test_a_brief_has_the_answers_of_decisions(llm: ModelServer, task: Task, said: str, state: str) -> None:
+    make_finding(task, content={"question": "How is rounding done?"}, decision="open")
+    resolve(task, 3, "Half up")
+    llm.content = GOOD + said
+    compression = written(task)
+    assert compression.brief_state == state
+    assert "half up" in compression.brief.casefold()
+    assert compression.brief_note == ("it lacks the answer of F-003" if state == "refused" else "")
 
 
 def test_a_brief_that_comes_after_a_newer_version_does_not_count(llm: ModelServer, task: Task) -> None:

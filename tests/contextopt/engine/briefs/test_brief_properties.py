@@ -2,8 +2,9 @@
 
 import random
 import re
+from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from contextopt.engine.briefs.claims import check_claims
@@ -14,7 +15,7 @@ from contextopt.engine.briefs.compressor import (
     Compression,
     compress,
 )
-from contextopt.engine.briefs.findings import Finding
+from contextopt.engine.briefs.findings import Finding, render_finding
 from contextopt.engine.briefs.selection import MENTIONS
 from contextopt.engine.briefs.settings import BriefSettings
 from contextopt.engine.text.cleaning import flatten
@@ -105,6 +106,47 @@ def test_no_finding_is_lost_silently(found: tuple[Finding, ...], budget: int) ->
             assert finding.id in handed or originals[finding.id] in handed
     is_short = {*result.critical} != {finding.id for finding in found} and not result.brief
     assert is_short == (EMPTY_BRIEF in [warning.code for warning in result.warnings])
+
+
+@st.composite
+def decided(draw: st.DrawFn) -> tuple[Finding, ...]:
+    """Findings with answers, of which none is a part of another."""
+    return tuple(
+        replace(finding, decision="resolved", answer=draw(answers_with(f"A{place}Z")))
+        for place, finding in enumerate(draw(findings()))
+    )
+
+
+def answers_with(word: str) -> st.SearchStrategy[str]:
+    return st.tuples(sentences, sentences).map(lambda around: f"{around[0]} {word} {around[1]}")
+
+
+ENDLESS = "The cart in app/cache.py loads users_table" + ", and it loads the next row" * 60
+
+
+@given(decided(), st.integers(20, 200))
+@example(
+    (
+        Finding(
+            id="F-001",
+            phase="analysis",
+            category="risks",
+            content={"risk": ENDLESS},
+            decision="resolved",
+            answer="A0Z",
+        ),
+    ),
+    100,
+)
+def test_a_decision_is_never_handed_on_without_its_answer(found: tuple[Finding, ...], budget: int) -> None:
+    result = run(found, budget)
+    for finding in found:
+        text = render_finding(finding) if finding.id in result.critical else result.brief
+        if finding.id in (*result.critical, *result.in_brief):
+            assert finding.answer in text
+    warned = " ".join(warning.message for warning in result.warnings if warning.code == LEFT_OUT)
+    lost = {finding.id for finding in found} - {*result.critical, *result.in_brief}
+    assert all(f"{each.id} (" in warned for each in found if each.id in lost and each.confidence >= 0.4)
 
 
 @given(findings())
