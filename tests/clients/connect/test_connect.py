@@ -119,7 +119,7 @@ def test_claude_code_gets_its_server_and_hooks(
     assert str(home) not in (repository / ".mcp.json").read_text()
     assert server["headersHelper"].endswith('contextopt/contextopt_connect/hook.py" headers claude')
     hooks = json.loads((repository / ".claude/settings.local.json").read_text())["hooks"]
-    assert list(hooks) == [*EVENTS, "PostToolUseFailure"]
+    assert list(hooks) == [*EVENTS, "PostToolUseFailure", "PostToolUse"]
     for groups in hooks.values():
         [group] = groups
         [hook] = group["hooks"]

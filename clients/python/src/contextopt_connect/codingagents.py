@@ -16,6 +16,7 @@ from typing import Any
 
 from contextopt_connect.product import TIMEOUT_SECONDS
 from contextopt_connect.realfiles import own_folder
+from contextopt_connect.taskends import TOOLS as TOOLS_NOTED
 from contextopt_connect.toolfiles import Change, Entry, plan_json, plan_toml
 
 SERVER = "contextopt"
@@ -82,6 +83,7 @@ def plan_claude(place: Place) -> list[Change]:
             [
                 *(_hook(name, event, place, str(place.file)) for name, event in EVENTS),
                 _hook("PostToolUseFailure", "failure", place, str(place.file), matcher="Bash"),
+                _hook("PostToolUse", "step", place, str(place.file), matcher="|".join(TOOLS_NOTED)),
             ],
         ),
     ]

@@ -20,7 +20,7 @@ from contextopt_connect.toolfiles import Change, KeptFile, Outcome, undo_file, w
 # In the person's configuration. Hooks run the copies in PROGRAM, which need this package no longer.
 FOLDER = "contextopt/connections"
 PROGRAM = "contextopt/contextopt_connect"
-COPIED = ("__init__.py", "hook.py", "product.py", "sessions.py", "bridge.py")
+COPIED = ("__init__.py", "hook.py", "product.py", "sessions.py", "taskends.py", "bridge.py")
 TIMEOUT_MIN, TIMEOUT_MAX = 0.5, 30.0
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 

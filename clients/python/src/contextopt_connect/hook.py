@@ -18,6 +18,7 @@ if __package__ in {None, ""}:
     # Run as a file, without the environment's packages.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from contextopt_connect import taskends
 from contextopt_connect.product import NoAnswer, Product, read_key
 from contextopt_connect.sessions import FOLDER as SESSIONS
 from contextopt_connect.sessions import Session
@@ -85,14 +86,20 @@ def read_connection(file: str) -> Any:
 
 
 class Reply:
-    """A hook's answer to its tool: a text for the model, a notice for the person, and what to note about
-    the text once it was written.
+    """A hook's answer to its tool: a text for the model, a notice for the person, why a prompt goes no
+    further, and what to note about the text once it was written.
     """
 
     def __init__(
-        self, text: str = "", notice: str = "", assembly_id: int = 0, shown: list[int] | None = None
+        self,
+        text: str = "",
+        notice: str = "",
+        assembly_id: int = 0,
+        shown: list[int] | None = None,
+        consumed: str = "",
     ) -> None:
         self.text, self.notice, self.assembly_id, self.shown = text, notice, assembly_id, shown or []
+        self.consumed = consumed
 
 
 def ask_context(product: Product, body: dict[str, Any]) -> Any:
@@ -157,6 +164,8 @@ def on_prompt(event: dict[str, Any], product: Product) -> Reply:
         # It asks once a session, before anything else.
         session.forget()
     query = str(event.get("prompt") or "")
+    if connection["tool"] != "cursor" and (asked := taskends.REPORT.fullmatch(query)):
+        return report_end(asked, product)
     if len(query) > QUERY_CHARS:
         # A question stands before what is pasted, or after it.
         query = f"{query[: QUERY_CHARS // 2]}\n{query[1 - QUERY_CHARS // 2 :]}"
@@ -177,6 +186,15 @@ def on_prompt(event: dict[str, Any], product: Product) -> Reply:
     lines = {digest: line for digest, line in new.items() if digest not in session.shown}
     text = join_parts(connection["space"], context, list(lines.values()))
     return Reply(text, assembly_id=context["id"] if context else 0, shown=list(lines))
+
+
+def report_end(asked: re.Match[str], product: Product) -> Reply:
+    """Report a task's end that the person confirms. The prompt is not for the model."""
+    before, after = changed_files(product.connection["repository"])
+    try:
+        return Reply(consumed=taskends.report(product, asked, sorted({*before, *after})))
+    except (NoAnswer, OSError) as fault:
+        return Reply(consumed=product.describe(fault, "Nothing was stored."))
 
 
 def session_of(event: dict[str, Any]) -> str:
@@ -207,7 +225,9 @@ def on_session(event: dict[str, Any], product: Product) -> Reply:
 
 
 def on_answer(event: dict[str, Any], product: Product) -> Reply:
-    """Remember the decisions of an answer. A repeated answer stores nothing twice."""
+    """Remember the decisions of an answer, and ask whether its task is done. A repeated answer stores
+    nothing twice.
+    """
     connection = product.connection
     answer = event.get("last_assistant_message") or event.get("text") or ""
     for text in list(dict.fromkeys(DECISIONS.findall(answer)))[:DECISIONS_MAX]:
@@ -222,6 +242,11 @@ def on_answer(event: dict[str, Any], product: Product) -> Reply:
         }
         once = f"decision-{hash_of(connection['name'], content)}"
         product.send("/memories", body, once=once).answer()
+    return Reply(notice=taskends.ask(product.session, event))
+
+
+def on_step(event: dict[str, Any], product: Product) -> Reply:
+    taskends.note_step(product.session, event)
     return Reply()
 
 
@@ -312,7 +337,13 @@ def as_text(content: bytes) -> str | None:
     return content.decode("utf-8", "replace")
 
 
-EVENTS = {"prompt": on_prompt, "session": on_session, "answer": on_answer, "failure": on_failure}
+EVENTS = {
+    "prompt": on_prompt,
+    "session": on_session,
+    "answer": on_answer,
+    "failure": on_failure,
+    "step": on_step,
+}
 
 
 def answer_event(name: str, event: dict[str, Any], product: Product) -> None:
@@ -344,6 +375,8 @@ def print_reply(tool: str, event: dict[str, Any], reply: Reply) -> None:
             output["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": reply.text}
         if reply.notice:
             output["systemMessage"] = reply.notice
+        if reply.consumed:
+            output["decision"], output["reason"] = "block", reply.consumed
     if output or tool != "claude":
         print(json.dumps(output), flush=True)
 

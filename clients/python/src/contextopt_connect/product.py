@@ -41,8 +41,8 @@ class Product:
     def send(self, path: str, body: dict[str, Any], once: str = "") -> PendingRequest:
         return PendingRequest(self, path, body, once)
 
-    def describe(self, fault: BaseException) -> str:
-        """Return a line for the person about a failed request."""
+    def describe(self, fault: BaseException, then: str = "Prompts go on without its contexts.") -> str:
+        """Return a line for the person about a failed request, and what follows from it."""
         place = "Contextopt at " + self.connection["url"]
         if isinstance(fault, NoAnswer):
             happened = str(fault)
@@ -50,11 +50,11 @@ class Product:
             happened = f"did not answer within {self.seconds:g} seconds"
         else:
             happened = f"cannot be reached ({getattr(fault, 'strerror', None) or fault})"
-        return f"{place} {happened}. Prompts go on without its contexts."
+        return f"{place} {happened}. {then}"
 
 
 class PendingRequest:
-    """A pending request to the product. Several may be open at once.
+    """A pending request to the product. Several may be open at once. `refusal` is why it was refused.
 
     It speaks HTTP/1.0 over a socket, because importing http.client takes as long as everything else together.
     """
@@ -74,7 +74,7 @@ class PendingRequest:
             *([f"Idempotency-Key: {once}"] if once else []),
         ]
         host = address.hostname or ""
-        self.product, self.status = product, 0
+        self.product, self.status, self.refusal = product, 0, ""
         self.socket = socket.create_connection(
             (host, address.port or (443 if is_https else 80)),
             timeout=min(CONNECT_SECONDS, product.remaining()),
@@ -106,7 +106,11 @@ class PendingRequest:
             raise NoAnswer(f"refuses this connection's key ({self.status}). `contextopt status` says more")
         if self.status >= 500 or (body is None and self.status != 204):
             raise NoAnswer(f"answered {self.status or 'nothing'}")
-        return body if self.status < 300 else None
+        if self.status < 300:
+            return body
+        detail = body.get("detail") if isinstance(body, dict) else None
+        self.refusal = str(detail or f"the server answered {self.status}")
+        return None
 
 
 def encrypted(plain: socket.socket, host: str) -> socket.socket:
