@@ -240,14 +240,16 @@ class Leads:
         return {*self.lexical, *self.cosines}
 
 
-def look_up(target: Target, query: Passage, *, limit: int, passing: float | None = None) -> Leads:
+def look_up(
+    target: Target, query: Passage, *, limit: int, passing: float | None = None, terms: Terms | None = None
+) -> Leads:
     """Find the best `limit` by words and the best `limit` by meaning among rows that pass the filters.
 
-    The work is bounded for any size of the corpus. `passing` is the approximate number of rows that pass, if
-    the caller knows it.
+    The work is bounded for any size of the corpus. `passing` is the approximate number of rows that pass, and
+    `terms` are those of an earlier look-up of the passage in the corpus, if the caller knows them.
     """
     searchable, corpus_id, filters = target.searchable, target.corpus_id, target.filters
-    terms = weigh_terms(searchable, corpus_id, query.lexemes)
+    terms = terms or weigh_terms(searchable, corpus_id, query.lexemes)
     with planned_anew():
         passing = _passing(target, terms) if passing is None else passing
         lexical = best_by_words(searchable, corpus_id, terms, filters=filters, limit=limit, passing=passing)

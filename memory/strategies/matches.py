@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import product
 from typing import NamedTuple, TypedDict
 
 import structlog
@@ -138,8 +137,10 @@ def _rate_candidates(
     filters = SearchFilters(types=(STRATEGY,), date_to=as_of, conditions=allowed)
     wide, same = (Target(SEARCHABLE, team_id, each) for each in (filters, replace(filters, tags=(pattern,))))
     rated: dict[int, Match] = {}
-    for target, passage in product((wide, same), prepare_query(asked).choose([wide]).passages):
-        for pk, match in rate(look_up(target, passage, limit=CANDIDATES_EACH)).items():
+    for passage in prepare_query(asked).choose([wide]).passages:
+        leads = look_up(wide, passage, limit=CANDIDATES_EACH)
+        alike = look_up(same, passage, limit=CANDIDATES_EACH, terms=leads.terms)
+        for pk, match in rate(leads, also=alike.ids).items():
             rated[pk] = best_match(rated[pk], match) if pk in rated else match
     return rated
 
