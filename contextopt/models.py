@@ -12,9 +12,9 @@ import contextopt.assemblies.models
 import contextopt.assemblies.tokenfactors
 import contextopt.chat.models
 import contextopt.gateway.models
+import contextopt.imports.models
 import contextopt.people.models
 import contextopt.repositories.models
 import contextopt.search.models
 import contextopt.spaces.configs
-import contextopt.spaces.importing.runs.models
 import contextopt.spaces.models

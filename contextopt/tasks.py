@@ -14,6 +14,7 @@ from contextopt.agents.retries import end_waits
 from contextopt.assemblies.purge import erase_from_assemblies, erase_gone_spaces
 from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
 from contextopt.engine.text.tokens import get_tokenizer
+from contextopt.imports.runs import end_lost_runs
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.people.connectcodes import sweep_codes
 from contextopt.people.logins import sweep_throttles
@@ -22,7 +23,6 @@ from contextopt.search import registry
 from contextopt.search.embedders.values import EmbeddingUnavailable
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import count_changed
-from contextopt.spaces.importing.runs.runs import end_lost_runs
 from contextopt.spaces.models import Record, Space
 from contextopt.spaces.records import lock_space, summarise_again
 from contextopt.spaces.recordviews import forget_views

@@ -9,6 +9,7 @@ from contextopt.agents.models import Attempt, Blob
 from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.chat.models import Conversation, Message
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
+from contextopt.imports.models import ImportPart, ImportRun
 from contextopt.people.models import AuditEvent, ConnectCode, Invitation, StoredResponse, Throttle
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.search.models import (
@@ -18,7 +19,6 @@ from contextopt.search.models import (
     EmbeddingTodo,
     SearchCorpus,
 )
-from contextopt.spaces.importing.runs.models import ImportPart, ImportRun
 from contextopt.spaces.models import RecordEmbedding, RecordRevision, RecordView, SpaceCounts, SpaceHour
 
 # People and keys.

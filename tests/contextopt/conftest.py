@@ -17,6 +17,7 @@ from contextopt.agents.standingdocuments import attach_document
 from contextopt.assemblies.corrections import Correction
 from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.gateway.models import GatewayGap, GatewayPolicy
+from contextopt.imports.models import ImportPart, ImportRun
 from contextopt.people.connectcodes import make_code
 from contextopt.people.inputs import CodeIn, InvitationIn
 from contextopt.people.members import invite
@@ -25,7 +26,6 @@ from contextopt.repositories.models import RepositoryHistory
 from contextopt.search import registry
 from contextopt.search.vectors.fill import Work, work_through
 from contextopt.search.wordcounts import ensure_counted
-from contextopt.spaces.importing.runs.models import ImportPart, ImportRun
 from contextopt.spaces.inputs import RecordPatch
 from contextopt.spaces.models import Space
 from contextopt.spaces.records import update_record

@@ -13,17 +13,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django_htmx.http import HttpResponseClientRefresh
 
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.people.models import Role
-from contextopt.spaces.importing.archives import ARCHIVE_SUFFIXES, PACKED_BYTES_MAX
-from contextopt.spaces.importing.charsets import check_encoding
-from contextopt.spaces.importing.csvfiles import AUTHOR
-from contextopt.spaces.importing.formats import FORMATS, JSON_SUFFIXES, TABLE_SUFFIXES
-from contextopt.spaces.importing.markdown import SUFFIXES
-from contextopt.spaces.importing.pipeline import RECORD_FIELDS
-from contextopt.spaces.importing.rows import LEFT_OUT
-from contextopt.spaces.importing.runs.models import ImportRun, ImportState
-from contextopt.spaces.importing.runs.remotes import URL_MAX
-from contextopt.spaces.importing.runs.runs import (
+from contextopt.imports.models import ImportRun, ImportState
+from contextopt.imports.remotes import URL_MAX
+from contextopt.imports.runs import (
     PART_BYTES,
     add_part,
     cancel,
@@ -34,6 +26,14 @@ from contextopt.spaces.importing.runs.runs import (
     start_fetch,
     start_upload,
 )
+from contextopt.people.models import Role
+from contextopt.spaces.importing.archives import ARCHIVE_SUFFIXES, PACKED_BYTES_MAX
+from contextopt.spaces.importing.charsets import check_encoding
+from contextopt.spaces.importing.csvfiles import AUTHOR
+from contextopt.spaces.importing.formats import FORMATS, JSON_SUFFIXES, TABLE_SUFFIXES
+from contextopt.spaces.importing.markdown import SUFFIXES
+from contextopt.spaces.importing.pipeline import RECORD_FIELDS
+from contextopt.spaces.importing.rows import LEFT_OUT
 from contextopt.spaces.models import Space
 from dashboard.kit.permissions import TeamRequest, as_404, as_message, get_space, page_for
 from dashboard.kit.responses import render_page

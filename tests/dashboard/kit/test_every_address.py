@@ -15,10 +15,10 @@ from django.urls import URLPattern, reverse
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standingdocuments import attach_document
 from contextopt.gateway.policies import PolicyPatch, change_policy, last_change
+from contextopt.imports.runs import start_upload
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
 from contextopt.people.models import Membership, Role, Team, User
-from contextopt.spaces.importing.runs.runs import start_upload
 from dashboard import urls
 from memory.backtests.backtests import start_backtest
 from memory.backtests.inputs import BacktestIn

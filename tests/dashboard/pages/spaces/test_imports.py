@@ -6,9 +6,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from contextopt.imports.models import ImportPart, ImportRun, ImportState
+from contextopt.imports.runs import PART_BYTES, start_upload, work_on
 from contextopt.people.models import Team
-from contextopt.spaces.importing.runs.models import ImportPart, ImportRun, ImportState
-from contextopt.spaces.importing.runs.runs import PART_BYTES, start_upload, work_on
 from contextopt.spaces.models import Space
 from tests.dashboard.conftest import HTMX, html_of, squeezed
 from tests.factories import make_space

@@ -14,10 +14,10 @@ import time_machine
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.spaces.importing.runs import runs
-from contextopt.spaces.importing.runs.models import ImportPart, ImportRun, ImportState
-from contextopt.spaces.importing.runs.previews import CELL_SHOWN
-from contextopt.spaces.importing.runs.runs import (
+from contextopt.imports import runs
+from contextopt.imports.models import ImportPart, ImportRun, ImportState
+from contextopt.imports.previews import CELL_SHOWN
+from contextopt.imports.runs import (
     ABANDONED,
     LOST,
     add_part,

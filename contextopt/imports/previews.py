@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from contextopt.imports.models import ImportRun
 from contextopt.spaces.importing.archives import is_archive
 from contextopt.spaces.importing.charsets import check_encoding
 from contextopt.spaces.importing.csvfiles import field_of, guess_fields, table_header
@@ -14,7 +15,6 @@ from contextopt.spaces.importing.formats import FORMATS, SNIFFED_VALUES, read_pa
 from contextopt.spaces.importing.markdown import is_note
 from contextopt.spaces.importing.pipeline import RECORD_FIELDS, ImportReport
 from contextopt.spaces.importing.rows import Found, Notice, RawRow, ReadOptions, Rejection
-from contextopt.spaces.importing.runs.models import ImportRun
 
 PREVIEW_ROWS = 20
 # More is read than is shown, since what is left out takes places too.

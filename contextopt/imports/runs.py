@@ -25,6 +25,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
+from contextopt.imports.models import WAITING, WORKING, ImportPart, ImportRun, ImportState
+from contextopt.imports.previews import read_options, read_preview
+from contextopt.imports.remotes import check_url, fetched
 from contextopt.locks import hold_space
 from contextopt.people.models import Team
 from contextopt.spaces.importing.archives import PACKED_BYTES_MAX
@@ -32,9 +35,6 @@ from contextopt.spaces.importing.formats import read_path
 from contextopt.spaces.importing.git import read_commits
 from contextopt.spaces.importing.pipeline import ImportReport, import_rows
 from contextopt.spaces.importing.rows import RawRow, Rejection, UnusableSource
-from contextopt.spaces.importing.runs.models import WAITING, WORKING, ImportPart, ImportRun, ImportState
-from contextopt.spaces.importing.runs.previews import read_options, read_preview
-from contextopt.spaces.importing.runs.remotes import check_url, fetched
 from contextopt.spaces.models import Space
 from contextopt.sql import find_one
 
@@ -215,7 +215,7 @@ def _spawn_after_commit(run: ImportRun, token: str = "") -> None:
 def _spawn(run_id: int, token: str) -> None:
     """Start the process. It gets the token through its input, which nobody else can read."""
     process = subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-m", "contextopt.spaces.importing.runs.runprocess", str(run_id)],
+        [sys.executable, "-m", "contextopt.imports.runprocess", str(run_id)],
         cwd=settings.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"},
     )  # fmt: skip

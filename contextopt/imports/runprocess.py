@@ -1,4 +1,4 @@
-"""The process of one step of an import: `python -m contextopt.spaces.importing.runs.runprocess ID`."""
+"""The process of one step of an import: `python -m contextopt.imports.runprocess ID`."""
 
 import sys
 
@@ -8,7 +8,7 @@ def main() -> None:
     import django
 
     django.setup()
-    from contextopt.spaces.importing.runs.runs import work_on
+    from contextopt.imports.runs import work_on
 
     work_on(int(sys.argv[1]), sys.stdin.read())
 

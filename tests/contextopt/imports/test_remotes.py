@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from contextopt.errors import InvalidInput
-from contextopt.spaces.importing.git import read_commits
-from contextopt.spaces.importing.rows import RawRow, UnusableSource
-from contextopt.spaces.importing.runs import remotes
-from contextopt.spaces.importing.runs.remotes import (
+from contextopt.imports import remotes
+from contextopt.imports.remotes import (
     Place,
     check_url,
     fetched,
@@ -18,6 +16,8 @@ from contextopt.spaces.importing.runs.remotes import (
     is_public,
     resolve,
 )
+from contextopt.spaces.importing.git import read_commits
+from contextopt.spaces.importing.rows import RawRow, UnusableSource
 from tests.gitrepos import commit_files, make_git, run_git
 from tests.gitserver import GitServer, serving
 
