@@ -12,7 +12,7 @@ import contextopt.assemblies.models
 import contextopt.assemblies.tokenfactors
 import contextopt.chat.models
 import contextopt.gateway.models
-import contextopt.imports.models
+import contextopt.importruns.models
 import contextopt.people.models
 import contextopt.repositories.models
 import contextopt.search.models

@@ -14,7 +14,7 @@ from contextopt.agents.retries import end_waits
 from contextopt.assemblies.purge import erase_from_assemblies, erase_gone_spaces
 from contextopt.chat.outbox import claim_message, deliver, free_lost_messages
 from contextopt.engine.text.tokens import get_tokenizer
-from contextopt.imports.runs import end_lost_runs
+from contextopt.importruns.runs import end_lost_runs
 from contextopt.locks import Lock, only_here, unless_deleted
 from contextopt.people.connectcodes import sweep_codes
 from contextopt.people.logins import sweep_throttles

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from dashboard.pages import guide, palette
-from dashboard.pages.agents import phases, repositories, retries, tasks, timelines
+from dashboard.pages.agents import indexruns, phases, repositories, retries, tasks, timelines
 from dashboard.pages.answers import chat, feedback, reviews
 from dashboard.pages.assemblies import assemblies, savedviews, whatif
 from dashboard.pages.backtests import backtests
@@ -99,6 +99,9 @@ urlpatterns = [
     path("tasks/<int:task_id>/compress", tasks.task_compress, name="task_compress"),
     path("tasks/<int:task_id>/advance", tasks.task_advance, name="task_advance"),
     path("repositories/", repositories.repositories, name="repositories"),
+    path("repositories/index/", indexruns.index_start, name="index_start"),
+    path("repositories/index/<int:run_id>/", indexruns.index_run, name="index_run"),
+    path("repositories/index/<int:run_id>/confirm", indexruns.index_confirm, name="index_confirm"),
     path("repositories/<int:repository_id>/", repositories.repository, name="repository"),
     path("repositories/<int:repository_id>/documents/", repositories.document_attach, name="document_attach"),
     path(

@@ -9,7 +9,7 @@ from contextopt.agents.models import Attempt, Blob
 from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.chat.models import Conversation, Message
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
-from contextopt.imports.models import ImportPart, ImportRun
+from contextopt.importruns.models import ImportPart, ImportRun
 from contextopt.people.models import AuditEvent, ConnectCode, Invitation, StoredResponse, Throttle
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.search.models import (
@@ -163,7 +163,7 @@ view_only(
     Repository,
     "name team files symbols imports unresolved skipped seconds indexed_at",
     filters="team",
-    search="name folder",
+    search="name source",
 )
 view_only(
     RepositoryFile,

@@ -153,7 +153,7 @@ def read_repository(request: ApiRequest, repository_id: Path[Id]) -> HttpRespons
 def update_files(request: ApiRequest, repository_id: Path[Id], data: RepositoryFilesIn) -> HttpResponse:
     """Adds and replaces files, and removes deleted ones. Known contents are not read again.
 
-    A repository that is read from a folder on the server is a conflict.
+    A repository that is read from a folder, a git address or an archive is a conflict.
     """
     repository = find_repository(request, repository_id)
     report = update_posted(repository=repository, files=data.files, deleted=data.deleted)

@@ -34,16 +34,16 @@ def target(team: Team, text: str) -> Iterator[Target]:
     named = Repository.objects.of(team).filter(name=text).first()
     is_named = named is not None and not _is_folder(text)
     if named is not None and is_named:
-        if not _is_folder(named.folder):
+        if not _is_folder(named.source):
             yield Target(named, None, is_named)
             return
-        text = named.folder
+        text = named.source
     elif not _is_folder(text):
         known = list_names(Repository.objects.of(team).values_list("name", flat=True))
         hint = f"; indexed are {known}" if known else ""
         raise InvalidInput.of("REPO", f"{text!r} is neither a folder here nor an indexed repository{hint}")
     with opened(text) as checkout:
-        found = Repository.objects.filter(team=team, folder=str(checkout.folder)).first()
+        found = Repository.objects.filter(team=team, source=str(checkout.folder)).first()
         yield Target(found, checkout, is_named)
 
 

@@ -137,9 +137,13 @@ def _commit(folder: Path, rev: str) -> str | None:
 
 @dataclass(slots=True)
 class GitCheckout:
-    """A repository. The work tree and uncommitted changes are ignored."""
+    """A repository. The work tree and uncommitted changes are ignored.
+
+    `missing` is the reason why a content is not there, such as the filter of a partial clone.
+    """
 
     folder: Path
+    missing: str = NOT_READ["missing"]
     _reader: "_BlobReader | None" = field(default=None, repr=False)
 
     def snapshot(self, rev: str | None) -> Snapshot:
@@ -149,7 +153,7 @@ class GitCheckout:
             raise InvalidInput.of("--rev", f"there is no {rev!r} in {self.folder}")
         moment = git_line(self.folder, ["show", "-s", "--no-show-signature", "--format=%cI", commit])
         with run_git(self.folder, ["ls-tree", "-r", "-z", "-l", "--full-tree", commit]) as output:
-            listed = [_tree_entry(line) for line in output.read().split(b"\0") if line]
+            listed = [_tree_entry(line, self.missing) for line in output.read().split(b"\0") if line]
         return Snapshot(_bounded(listed), commit, _moment(moment or ""))
 
     def read(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, bytes | None]]:
@@ -187,7 +191,7 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _tree_entry(line: bytes) -> Entry:
+def _tree_entry(line: bytes, missing: str) -> Entry:
     """Read one line of `git ls-tree -l -z`: mode, type, name and size of the content, tab, path."""
     head, _, raw = line.partition(b"\t")
     mode, kind, oid, size = head.split()
@@ -200,7 +204,7 @@ def _tree_entry(line: bytes) -> Entry:
     elif path.encode() != raw:
         reason = NOT_READ["name"]
     elif not size.isdigit():
-        reason = NOT_READ["missing"]
+        reason = missing
     return _checked(Entry(path, oid.decode(), int(size) if size.isdigit() else 0, reason))
 
 

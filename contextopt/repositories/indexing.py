@@ -91,9 +91,17 @@ class _Stored(NamedTuple):
 
 
 def index_checkout(
-    *, team: Team, checkout: Checkout, rev: str | None, actor: str, on_progress: Progress = lambda _: None
+    *,
+    team: Team,
+    checkout: Checkout,
+    rev: str | None = None,
+    actor: str,
+    source: str = "",
+    on_progress: Progress = lambda _: None,
 ) -> IndexReport:
-    """Bring a folder's repository up to a revision, creating it if it is missing; see `Snapshot`.
+    """Bring a repository up to a revision, creating it if it is missing; see `Snapshot`.
+
+    A repository is known by its source: the checkout's folder, unless another one is given.
 
     Raises:
         InvalidInput: there is no such revision.
@@ -101,7 +109,7 @@ def index_checkout(
     """
     started = perf_counter()
     snapshot = checkout.snapshot(rev)
-    repository = ensure_repository(team=team, checkout=checkout, actor=actor)
+    repository = ensure_repository(team=team, checkout=checkout, source=source, actor=actor)
     changes = _changes_up_to(checkout, snapshot, repository)
     writing = _Writing(repository, dict(snapshot.entries), checkout.read, on_progress)
     # Prepare before taking the turn: it may take minutes, and parsed contents survive an interruption.
@@ -144,12 +152,12 @@ def update_posted(*, repository: Repository, files: Mapping[str, str], deleted: 
     """Replace, add and remove files of a posted repository. Removing a missing file does nothing.
 
     Raises:
-        Conflict: the repository is read from a folder.
+        Conflict: the repository is read from a folder, an address or an archive.
         InvalidInput: it would have too many files.
     """
     started = perf_counter()
     if not repository.is_posted:
-        raise Conflict("The repository is read from a folder. Index it again there.")
+        raise Conflict(f"The files come from the repository's {repository.origin}. Index it again there.")
     with team_turn(repository.team_id):
         repository.refresh_from_db()
         return _write_posted(repository, files, set(deleted), started)
@@ -210,20 +218,20 @@ def team_turn(team_id: int) -> Iterator[None]:
         yield
 
 
-def ensure_repository(*, team: Team, checkout: Checkout, actor: str) -> Repository:
-    """Return the team's repository of a folder, creating it with a free name if it is missing."""
-    folder = str(checkout.folder)
+def ensure_repository(*, team: Team, checkout: Checkout, source: str, actor: str) -> Repository:
+    """Return the team's repository of a source, creating it with a free name if it is missing."""
+    source = source or str(checkout.folder)
     with team_turn(team.pk):
-        found = Repository.objects.filter(team=team, folder=folder).first()
+        found = Repository.objects.filter(team=team, source=source).first()
         if found is not None:
             return found
-        base = name_of(folder, checkout.origin())
+        base = name_of(source, checkout.origin())
         taken = set(
             Repository.objects.filter(team=team, name__startswith=base).values_list("name", flat=True)
         )
         numbers = (f"{base}-{number}" for number in range(2, len(taken) + 3))
         name = next(name for name in (base, *numbers) if name not in taken)
-        return Repository.objects.create(team=team, name=name, folder=folder, created_by=actor)
+        return Repository.objects.create(team=team, name=name, source=source, created_by=actor)
 
 
 @dataclass(slots=True)
@@ -348,11 +356,23 @@ def _is_same(entry: Entry, known: _Stored) -> bool:
 
 
 def _changes_up_to(checkout: Checkout, snapshot: Snapshot, repository: Repository) -> list[Change] | None:
-    """Return the newest changes up to a revision, or None if they are stored already."""
+    """Return the newest changes up to a revision, or None if they are stored already.
+
+    A shallow clone has only the newest ones, so older ones that are stored stay, and a deeper one adds some.
+    """
     stored = RepositoryHistory.objects.filter(repository=repository).first()
-    if not snapshot.revision or (stored is not None and stored.revision == snapshot.revision):
+    if not snapshot.revision:
         return None
-    if stored is None or not checkout.is_ancestor(stored.revision, snapshot.revision):
-        return checkout.changes(snapshot.revision)
-    found = checkout.changes(snapshot.revision, since=stored.revision) + load_changes(stored.changes)
+    is_known = stored is not None and stored.revision == snapshot.revision
+    if stored is None or (is_known and not checkout.is_shallow()):
+        return None if is_known else checkout.changes(snapshot.revision)
+    if not is_known and checkout.is_ancestor(stored.revision, snapshot.revision):
+        found = checkout.changes(snapshot.revision, since=stored.revision) + load_changes(stored.changes)
+    else:
+        found = checkout.changes(snapshot.revision)
+        if checkout.is_shallow():
+            oldest = min((change.date for change in found), default=snapshot.moment)
+            found += [each for each in load_changes(stored.changes) if oldest is None or each.date < oldest]
+        if is_known and len(found) <= stored.commits:
+            return None
     return sorted(found, key=attrgetter("date"), reverse=True)[:HISTORY_COMMITS]

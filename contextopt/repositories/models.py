@@ -1,5 +1,6 @@
 """Repositories: their files as last read, parsed contents, and recent history."""
 
+from pathlib import Path
 from typing import ClassVar, Self
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ models.CharField.register_lookup(Length)
 REPOSITORY_NAME_MAX = 120
 # A path is part of an index row, which has 2,704 bytes.
 REPOSITORY_PATH_MAX = 600
-FOLDER_MAX = 4_096
+SOURCE_MAX = 4_096
 OID_MAX = 64
 KIND_MAX = 80
 SKIPPED_MAX = 80
@@ -29,7 +30,7 @@ class RepositoryQuerySet(models.QuerySet["Repository"]):
 
 
 class Repository(models.Model):
-    """A tree of files that tasks are about, read from a local folder or posted.
+    """A tree of files that tasks are about: read from a folder of this machine, imported, or posted.
 
     `state` changes with every change of the files, so that results computed from them are known to be
     outdated. The counts belong to the current state.
@@ -37,8 +38,10 @@ class Repository(models.Model):
 
     team = models.ForeignKey(Team, models.DB_CASCADE, related_name="repositories")
     name = models.CharField(max_length=REPOSITORY_NAME_MAX)
-    folder = models.CharField(
-        max_length=FOLDER_MAX, blank=True, help_text="folder on this machine; blank if uploaded"
+    source = models.CharField(
+        max_length=SOURCE_MAX,
+        blank=True,
+        help_text="folder on this machine, git address, or name of an archive; blank if posted",
     )
     revision = models.CharField(max_length=OID_MAX, blank=True, help_text="the indexed commit, if any")
     revision_at = models.DateTimeField(null=True, blank=True, help_text="date of that commit")
@@ -69,7 +72,24 @@ class Repository(models.Model):
 
     @property
     def is_posted(self) -> bool:
-        return not self.folder
+        return not self.source
+
+    @property
+    def is_address(self) -> bool:
+        """Whether it was fetched from a git address."""
+        return self.source.startswith(("http://", "https://"))
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it was imported from an archive, of which only the name is known."""
+        return bool(self.source) and not self.is_address and not Path(self.source).is_absolute()
+
+    @property
+    def origin(self) -> str:
+        """Where its files come from, in words."""
+        if self.is_posted:
+            return "API"
+        return "git address" if self.is_address else "archive" if self.is_archive else "server folder"
 
 
 class RepositoryHistory(models.Model):

@@ -233,7 +233,7 @@ NAVIGATION = (
     (
         "What goes in",
         (
-            ("Spaces", "dashboard:spaces", ("space", "record"), "s"),
+            ("Spaces", "dashboard:spaces", ("space", "record", "import_"), "s"),
             ("Search", "dashboard:search", ("search",), ""),
         ),
     ),
@@ -243,7 +243,7 @@ NAVIGATION = (
             ("Phases", "dashboard:phases", ("phase",), "p"),
             ("Retries", "dashboard:retries", ("retr",), "r"),
             ("Tasks", "dashboard:tasks", ("task", "finding"), "t"),
-            ("Repositories", "dashboard:repositories", ("repositor",), ""),
+            ("Repositories", "dashboard:repositories", ("repositor", "index_"), ""),
         ),
     ),
     (

@@ -17,7 +17,7 @@ from contextopt.agents.standingdocuments import attach_document
 from contextopt.assemblies.corrections import Correction
 from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.gateway.models import GatewayGap, GatewayPolicy
-from contextopt.imports.models import ImportPart, ImportRun
+from contextopt.importruns.models import ImportPart, ImportRun
 from contextopt.people.connectcodes import make_code
 from contextopt.people.inputs import CodeIn, InvitationIn
 from contextopt.people.members import invite
@@ -87,7 +87,7 @@ def make_world(space: Space) -> Space:
     factories.make_gateway_request(space)
     GatewayGap.objects.create(team=space.team, requests=3)
     TokenFactor.objects.create(team=space.team, model="claude-opus-4-7", kind="prose")
-    run = ImportRun.objects.create(space=space, name="notes.zip", created_by="test")
+    run = ImportRun.objects.create(team=space.team, space=space, name="notes.zip", created_by="test")
     ImportPart.objects.create(run=run, number=0, content=b"PK")
     ensure_counted(registry.get("record"), space.pk)
     report = CompletionIn(description="Fix the queue", plan="Look\nFix", quality_score=8)

@@ -21,6 +21,7 @@ from dashboard.kit.permissions import TeamRequest, as_404, get_repository, page_
 from dashboard.kit.responses import render_page
 from dashboard.pages.agents.filters import RelevantForm
 from dashboard.pages.agents.forms import StandingDocumentForm
+from dashboard.pages.agents.indexruns import AddressForm
 
 ROW_HEIGHT = 28
 ARCS_WIDTH = 150
@@ -187,6 +188,8 @@ def _render(
         "query": form.query(),
         "attaching": attaching,
     }
+    if found.is_address and request.membership.allows(Role.EDITOR):
+        context["update_form"] = AddressForm(initial={"url": found.source}, auto_id="id_update_%s")
     if not request.htmx:
         context["documents"] = StandingDocument.objects.of(request.team.pk, found.name)
     if form.is_valid():

@@ -1,6 +1,7 @@
 """Imports into a space: a file or a git address, a look at its first rows, and the report."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -13,9 +14,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django_htmx.http import HttpResponseClientRefresh
 
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.imports.models import ImportRun, ImportState
-from contextopt.imports.remotes import URL_MAX
-from contextopt.imports.runs import (
+from contextopt.importruns.models import ImportRun, ImportState
+from contextopt.importruns.remotes import URL_MAX
+from contextopt.importruns.runs import (
     PART_BYTES,
     add_part,
     cancel,
@@ -26,7 +27,7 @@ from contextopt.imports.runs import (
     start_fetch,
     start_upload,
 )
-from contextopt.people.models import Role
+from contextopt.people.models import Role, Team
 from contextopt.spaces.importing.archives import ARCHIVE_SUFFIXES, PACKED_BYTES_MAX
 from contextopt.spaces.importing.charsets import check_encoding
 from contextopt.spaces.importing.csvfiles import AUTHOR
@@ -76,7 +77,7 @@ class FileForm(forms.Form):
 
 
 class GitForm(forms.Form):
-    """An address to fetch commits from. The token is used once and never stored."""
+    """An address to fetch from. The token is used once and never stored."""
 
     url = forms.CharField(
         label="Address", max_length=URL_MAX, help_text="Such as https://git.example.com/team/project.git"
@@ -156,6 +157,16 @@ class ReadingForm(forms.Form):
             self.add_error(None, f"Only one column can become {name}.")
 
 
+@dataclass(frozen=True, slots=True)
+class ImportPage:
+    """A page that starts imports: its template, its forms, and what else it shows."""
+
+    template: str
+    file_form: type[FileForm]
+    git_form: type[GitForm]
+    context: Mapping[str, Any]
+
+
 @as_404()
 def get_run(request: TeamRequest, run_id: int) -> ImportRun:
     return find_run(request.team, run_id)
@@ -165,36 +176,53 @@ def get_run(request: TeamRequest, run_id: int) -> ImportRun:
 @page_for(Role.EDITOR, "GET POST", get_space)
 def space_import(request: TeamRequest, found: Space) -> HttpResponse:
     """Show the forms and the last imports, or start one."""
+    context = {"space": found, "formats": FORMATS.values()}
+    return serve_forms(request, found, ImportPage(TEMPLATE, FileForm, GitForm, context))
+
+
+def serve_forms(request: TeamRequest, into: Space | Team, page: ImportPage) -> HttpResponse:
+    """Show the forms of a page and its last imports, or start an import of a file or an address."""
     if request.method == "GET":
-        return _render_forms(request, found, FileForm(), GitForm())
+        return _render_forms(request, into, page)
     if "url" in request.POST:
-        git_form = GitForm(request.POST)
-        run = _start_fetch(request, found, git_form) if git_form.is_valid() else None
-        return _open(run) if run else _render_forms(request, found, FileForm(), git_form, status=422)
-    form = FileForm(request.POST, request.FILES)
+        git_form = page.git_form(request.POST)
+        run = _start_fetch(request, into, git_form) if git_form.is_valid() else None
+        return open_run(run) if run else _render_forms(request, into, page, git_form=git_form)
     if "size" in request.POST:
-        return _start_parts(request, found)
-    run = _take_file(request, found, form) if form.is_valid() else None
-    return _open(run) if run else _render_forms(request, found, form, GitForm(), status=422)
+        return _start_parts(request, into)
+    form = page.file_form(request.POST, request.FILES)
+    run = _take_file(request, into, form) if form.is_valid() else None
+    return open_run(run) if run else _render_forms(request, into, page, form=form)
 
 
-def _open(run: ImportRun) -> HttpResponse:
-    return redirect("dashboard:import_run", run.pk)
+def page_of_run(run: ImportRun) -> str:
+    """Return the address of the page that shows how far an import is."""
+    return reverse("dashboard:index_run" if run.is_index else "dashboard:import_run", args=[run.pk])
+
+
+def open_run(run: ImportRun) -> HttpResponse:
+    return redirect(page_of_run(run))
 
 
 def _render_forms(
-    request: TeamRequest, space: Space, form: FileForm, git_form: GitForm, status: int = 200
+    request: TeamRequest,
+    into: Space | Team,
+    page: ImportPage,
+    *,
+    form: FileForm | None = None,
+    git_form: GitForm | None = None,
 ) -> HttpResponse:
-    runs = space.import_runs.newest_first().defer("preview", "report")[:RUNS_SHOWN]
-    context = {"space": space, "form": form, "git_form": git_form, "runs": runs, "formats": FORMATS.values()}
-    return render_page(request, TEMPLATE, context, status=status)
+    runs = ImportRun.objects.into(into).newest_first().defer("preview", "report")[:RUNS_SHOWN]
+    shown = {"form": form or page.file_form(), "git_form": git_form or page.git_form(), "runs": runs}
+    status = 422 if form or git_form else 200
+    return render_page(request, page.template, {**page.context, **shown}, status=status)
 
 
-def _start_fetch(request: TeamRequest, space: Space, form: GitForm) -> ImportRun | None:
+def _start_fetch(request: TeamRequest, into: Space | Team, form: GitForm) -> ImportRun | None:
     given = form.cleaned_data
     try:
         return start_fetch(
-            space=space, url=given["url"], token=given["token"], newest=given["newest"], actor=request.actor
+            into=into, url=given["url"], token=given["token"], newest=given["newest"], actor=request.actor
         )
     except InvalidInput as error:
         form.add_error("url", error.problems[0].message)
@@ -203,21 +231,21 @@ def _start_fetch(request: TeamRequest, space: Space, form: GitForm) -> ImportRun
     return None
 
 
-def _start_parts(request: TeamRequest, space: Space) -> HttpResponse:
+def _start_parts(request: TeamRequest, into: Space | Team) -> HttpResponse:
     """Start an upload whose parts a script sends, and say where to."""
     try:
         size = int(request.POST["size"])
-        run = start_upload(space=space, name=request.POST.get("name", ""), size=size, actor=request.actor)
+        run = start_upload(into=into, name=request.POST.get("name", ""), size=size, actor=request.actor)
     except (ValueError, InvalidInput, Conflict) as error:
         return JsonResponse({"error": str(error)}, status=422)
-    page = reverse("dashboard:import_run", args=[run.pk])
-    return JsonResponse({"parts": reverse("dashboard:import_part", args=[run.pk]), "page": page})
+    parts = reverse("dashboard:import_part", args=[run.pk])
+    return JsonResponse({"parts": parts, "page": page_of_run(run)})
 
 
-def _take_file(request: TeamRequest, space: Space, form: FileForm) -> ImportRun | None:
+def _take_file(request: TeamRequest, into: Space | Team, form: FileForm) -> ImportRun | None:
     file: UploadedFile[Any] = form.cleaned_data["file"]
     try:
-        run = start_upload(space=space, name=str(file.name), size=file.size or 0, actor=request.actor)
+        run = start_upload(into=into, name=str(file.name), size=file.size or 0, actor=request.actor)
         for number, content in enumerate(file.chunks(PART_BYTES)):
             add_part(run=run, number=number, content=content)
         end_upload(run=run)
@@ -249,6 +277,8 @@ def import_part(request: TeamRequest, found: ImportRun) -> HttpResponse:
 @page_for(Role.VIEWER, "GET", get_run)
 def import_run(request: TeamRequest, found: ImportRun) -> HttpResponse:
     """Show how far an import is. While a process works on it, the page polls; then it loads again."""
+    if found.is_index:
+        return open_run(found)
     if request.htmx and not found.is_working:
         return HttpResponseClientRefresh()
     form = ReadingForm(run=found) if found.state == ImportState.READY else None
@@ -271,7 +301,7 @@ def _render_run(
         "names": names,
         "rows": [[row.get(name, "") for name in names] for row in rows],
         "preview": preview,
-        "warnings": warnings_now(request, run.space) if is_done and not request.htmx else [],
+        "warnings": warnings_now(request, run.space) if is_done and run.space and not request.htmx else [],
     }
     return render_page(request, RUN_TEMPLATE, context, partials=("progress",), status=status)
 
@@ -279,9 +309,9 @@ def _render_run(
 @page_for(Role.EDITOR, "POST", get_run)
 def import_start(request: TeamRequest, found: ImportRun) -> HttpResponse:
     """Import an upload as it is shown, or show it again as it is read now."""
-    if found.state != ImportState.READY:
+    if found.is_index or found.state != ImportState.READY:
         messages.info(request, f"This import is {found.get_state_display().lower()}.")
-        return _open(found)
+        return open_run(found)
     form = ReadingForm(request.POST, run=found)
     is_again = "again" in request.POST
     if form.is_valid() and not is_again:
@@ -294,12 +324,12 @@ def import_start(request: TeamRequest, found: ImportRun) -> HttpResponse:
             prepare_again(run=found, format=form.cleaned_data["format"], options=form.read_options())
         else:
             confirm(run=found, options=form.read_options())
-    return _open(found)
+    return open_run(found)
 
 
 @page_for(Role.EDITOR, "POST", get_run)
 def import_cancel(request: TeamRequest, found: ImportRun) -> HttpResponse:
     with as_message(request, "Not cancelled."):
         cancel(run=found)
-        messages.success(request, "Cancelled. The upload was deleted; records that were written stay.")
-    return _open(found)
+        messages.success(request, "Cancelled. The upload was deleted; what was written stays.")
+    return open_run(found)

@@ -64,7 +64,7 @@ def name_of(team: Team, text: str) -> str:
     if "\0" in text or not Path(text).is_dir():
         return text
     folder = str(Path(text).resolve())
-    found = Repository.objects.filter(team=team, folder=folder).first()
+    found = Repository.objects.filter(team=team, source=folder).first()
     return found.name if found else text
 
 

@@ -16,7 +16,7 @@ from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.tokenfactors import TokenFactor
 from contextopt.chat.models import Conversation, Message
 from contextopt.gateway.models import GatewayGap, GatewayPolicy, GatewayRequest
-from contextopt.imports.models import ImportPart, ImportRun
+from contextopt.importruns.models import ImportPart, ImportRun
 from contextopt.people.models import StoredResponse, Team, Throttle
 from contextopt.repositories.models import CodeBlob, Repository, RepositoryFile, RepositoryHistory
 from contextopt.search.models import (

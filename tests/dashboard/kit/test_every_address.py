@@ -15,7 +15,7 @@ from django.urls import URLPattern, reverse
 from contextopt.agents.inputs import StandingDocumentIn
 from contextopt.agents.standingdocuments import attach_document
 from contextopt.gateway.policies import PolicyPatch, change_policy, last_change
-from contextopt.imports.runs import start_upload
+from contextopt.importruns.runs import start_upload
 from contextopt.people.inputs import InvitationIn
 from contextopt.people.members import invite
 from contextopt.people.models import Membership, Role, Team, User
@@ -75,6 +75,7 @@ PAGES = {
     "finding": True,
     "repositories": False,
     "repository": True,
+    "index_run": True,
     "chat": False,
     "chat_conversation": True,
     "chat_prompt": True,
@@ -118,6 +119,8 @@ ACTIONS = {
     "import_part": (Role.EDITOR, True),
     "import_start": (Role.EDITOR, True),
     "import_cancel": (Role.EDITOR, True),
+    "index_start": (Role.EDITOR, False),
+    "index_confirm": (Role.EDITOR, True),
     "space_assemble": (Role.REVIEWER, True),
     "space_settings": (Role.EDITOR, True),
     "space_settings_try": (Role.EDITOR, True),
@@ -200,8 +203,8 @@ ACTIONS = {
 }
 # Actions whose address also shows their form.
 ALSO_FORMS = {
-    "record_new", "space_import", "memory_new", "task_new", "strategy_complete", "set_import", "question_new",
-    "assembly_question", "task_advance",
+    "record_new", "space_import", "index_start", "memory_new", "task_new", "strategy_complete", "set_import",
+    "question_new", "assembly_question", "task_advance",
 }  # fmt: skip
 # Open to every member: these choose among one's own teams and store one's own views.
 OPEN_ACTIONS = {"switch_team", "view_save", "view_delete", "start_dismiss"}
@@ -241,7 +244,8 @@ def address(team: Team) -> Callable[[str], str]:
     with override_settings():
         answer = factories.make_answer(conversation, settings)
     item = make_review(space)
-    imported = start_upload(space=space, name="rows.csv", size=9, actor="test")
+    imported = start_upload(into=space, name="rows.csv", size=9, actor="test")
+    indexed = start_upload(into=team, name="shop.zip", size=9, actor="test")
     backtest = start_backtest(space=space, data=BacktestIn(config=1), actor="test")
     member = team.memberships.first() or Membership.objects.create(
         team=team, user=factories.make_user("mia"), role=Role.VIEWER
@@ -268,7 +272,7 @@ def address(team: Team) -> Callable[[str], str]:
             "item_id": item.pk,
             "set_id": question_set.pk,
             "backtest_id": backtest.pk,
-            "run_id": imported.pk,
+            "run_id": indexed.pk if name.startswith("index_") else imported.pk,
             "question_id": question.pk,
             "membership_id": member.pk,
             "invitation_id": invitation.pk,
@@ -453,8 +457,8 @@ FORMS: dict[str, dict[str, Any]] = {
 # The tests of their pages send these larger forms, and the parts that a script sends. The demo needs a queue,
 # which few tests have.
 SENT_ELSEWHERE = {
-    "space_import", "import_part", "space_settings", "space_settings_try", "space_evaluate", "set_import",
-    "phase_activate", "demo_load",
+    "space_import", "index_start", "import_part", "space_settings", "space_settings_try", "space_evaluate",
+    "set_import", "phase_activate", "demo_load",
 }  # fmt: skip
 
 

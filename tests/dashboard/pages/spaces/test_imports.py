@@ -6,8 +6,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from contextopt.imports.models import ImportPart, ImportRun, ImportState
-from contextopt.imports.runs import PART_BYTES, start_upload, work_on
+from contextopt.importruns.models import ImportPart, ImportRun, ImportState
+from contextopt.importruns.runs import PART_BYTES, start_upload, work_on
 from contextopt.people.models import Team
 from contextopt.spaces.models import Space
 from tests.dashboard.conftest import HTMX, html_of, squeezed
@@ -124,7 +124,7 @@ def test_an_upload_that_cannot_be_is_refused(
 
 @pytest.mark.parametrize("data", [{}, {"number": "0"}, {"number": "x"}, {"number": "7"}])
 def test_a_part_that_cannot_be_is_refused(data: dict[str, str], editor_client: Client, space: Space) -> None:
-    run = start_upload(space=space, name="x", size=1, actor="a")
+    run = start_upload(into=space, name="x", size=1, actor="a")
     part = {} if data == {"number": "0"} else {"part": SimpleUploadedFile("part", b"x")}
     response = editor_client.post(f"/imports/{run.pk}/part", {**data, **part})
     assert response.status_code == 422
@@ -240,7 +240,9 @@ def test_the_page_asks_as_often_for_twenty_imports_as_for_two(
     editor_client: Client, team: Team, space: Space
 ) -> None:
     def make_one() -> None:
-        ImportRun.objects.create(space=space, name="rows.csv", created_by="a", state=ImportState.DONE)
+        ImportRun.objects.create(
+            team=space.team, space=space, name="rows.csv", created_by="a", state=ImportState.DONE
+        )
 
     # the frame's four, the space, its imports
     assert count_at_2_and_20(lambda: html_of(editor_client, URL), make_one) == [6, 6]
@@ -250,5 +252,5 @@ def test_an_import_of_another_space_of_the_team_is_not_listed(
     editor_client: Client, team: Team, space: Space
 ) -> None:
     other = make_space(team, "other")
-    ImportRun.objects.create(space=other, name="other.csv", created_by="a", state=ImportState.DONE)
+    ImportRun.objects.create(team=team, space=other, name="other.csv", created_by="a", state=ImportState.DONE)
     assert "other.csv" not in html_of(editor_client, URL)

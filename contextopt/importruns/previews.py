@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from contextopt.imports.models import ImportRun
+from contextopt.importruns.models import ImportRun
 from contextopt.spaces.importing.archives import is_archive
 from contextopt.spaces.importing.charsets import check_encoding
 from contextopt.spaces.importing.csvfiles import field_of, guess_fields, table_header
@@ -26,7 +26,7 @@ CELL_SHOWN = 200
 def read_options(run: ImportRun) -> ReadOptions:
     """Return how an upload is read: as its owner said, with times in the team's zone."""
     return replace(
-        ReadOptions.of(run.space.team),
+        ReadOptions.of(run.team),
         month_first=run.options.get("month_first"),
         encoding=check_encoding(run.options.get("encoding", "")),
         columns=run.options.get("columns", {}),

@@ -32,7 +32,13 @@ WAITING = (ImportState.UPLOADING, ImportState.READY)
 
 class ImportRunQuerySet(models.QuerySet["ImportRun"]):
     def of(self, team: Team) -> Self:
-        return self.filter(space__team=team)
+        return self.filter(team=team)
+
+    def into(self, place: Space | Team) -> Self:
+        """Return the imports of records into a space, or those that index repositories of a team."""
+        if isinstance(place, Team):
+            return self.filter(team=place, space=None)
+        return self.filter(space=place)
 
     def working(self) -> Self:
         """Return the imports that a process works on."""
@@ -43,13 +49,14 @@ class ImportRunQuerySet(models.QuerySet["ImportRun"]):
 
 
 class ImportRun(models.Model):
-    """An import that a person started from a page.
+    """An import that a person started from a page. Without a space, it indexes the files of a repository.
 
     `options` says how the upload is read, `preview` holds its first rows until the import ends, and `report`
     what became of it. A token for a git address is never stored.
     """
 
-    space = models.ForeignKey(Space, models.DB_CASCADE, related_name="import_runs", db_index=False)
+    team = models.ForeignKey(Team, models.DB_CASCADE, related_name="import_runs", db_index=False)
+    space = models.ForeignKey(Space, models.DB_CASCADE, null=True, related_name="import_runs", db_index=False)
     name = models.CharField(max_length=NAME_MAX * 4, help_text="name of the file, or the git address")
     is_git = models.BooleanField(default=False)
     newest = models.PositiveIntegerField(null=True, help_text="newest commits of a git address to fetch")
@@ -71,8 +78,9 @@ class ImportRun(models.Model):
             models.CheckConstraint(condition=Q(state__in=ImportState.values), name="import_run_state"),
         ]
         indexes: ClassVar = [
-            # The page of a space.
+            # The pages of a space and of the team's repositories.
             models.Index(fields=["space", "-created_at", "-id"], name="import_run_newest"),
+            models.Index(fields=["team", "-created_at", "-id"], name="import_run_team"),
             # Imports that were left or lost.
             models.Index(
                 fields=["worked_at"], condition=Q(state__in=[*WORKING, *WAITING]), name="import_run_open"
@@ -81,6 +89,11 @@ class ImportRun(models.Model):
 
     def __str__(self) -> str:
         return f"import of {self.name}"
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it indexes the files of a repository."""
+        return self.space_id is None
 
     @property
     def is_working(self) -> bool:

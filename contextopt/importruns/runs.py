@@ -1,19 +1,22 @@
 """The steps of an import from a page. Each runs in a process of its own, so that pages stay fast.
 
-A step is one of: fetch a git address, read the first rows, import. The process shows that it lives by a sign
-every few seconds; an import without one has failed, and its upload is deleted.
+A step is one of: fetch a git address, read the first rows or list the files, import or index. The process
+shows that it lives by a sign every few seconds; an import without one has failed, and its upload is deleted.
 """
 
 import contextlib
 import gzip
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -25,10 +28,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from contextopt.errors import PRODUCT_ERRORS, Conflict, InvalidInput
-from contextopt.imports.models import WAITING, WORKING, ImportPart, ImportRun, ImportState
-from contextopt.imports.previews import read_options, read_preview
-from contextopt.imports.remotes import check_url, fetched
-from contextopt.locks import hold_space
+from contextopt.importruns.models import WAITING, WORKING, ImportPart, ImportRun, ImportState
+from contextopt.importruns.previews import read_options, read_preview
+from contextopt.importruns.remotes import FILES, HISTORY, check_url, fetched
+from contextopt.importruns.repositoryindex import index_upload, read_index_preview
+from contextopt.locks import hold_space, hold_team
 from contextopt.people.models import Team
 from contextopt.spaces.importing.archives import PACKED_BYTES_MAX
 from contextopt.spaces.importing.formats import read_path
@@ -47,6 +51,10 @@ REJECTIONS_SHOWN = 200
 BEAT_SECONDS = 5.0
 LOST = timedelta(seconds=60)
 ABANDONED = timedelta(hours=24)
+INDEX_SECONDS = 1_800
+OVERDUE_ERROR = (
+    f"Indexing took longer than {INDEX_SECONDS // 60} minutes. Index a clone on the server with index_repo."
+)
 LOST_ERROR = "The import was interrupted. Import it again: rows that are there already stay as they are."
 ABANDONED_ERROR = "The import was not confirmed within a day, and the upload was deleted."
 
@@ -56,18 +64,18 @@ class _Unwanted(Exception):
 
 
 def find_run(team: Team, run_id: int) -> ImportRun:
-    """Return the team's import with its space and team.
+    """Return the team's import with its team and space.
 
     Raises:
         NotFound: the team has no such import.
     """
-    rows = ImportRun.objects.of(team).select_related("space__team")
+    rows = ImportRun.objects.of(team).select_related("team", "space")
     return find_one(rows.filter(pk=run_id), f"import {run_id}")
 
 
 @transaction.atomic
-def start_upload(*, space: Space, name: str, size: int, actor: str) -> ImportRun:
-    """Store an import whose file is still to come.
+def start_upload(*, into: Space | Team, name: str, size: int, actor: str) -> ImportRun:
+    """Store an import whose file is still to come: into a space, or an index of a team's repository.
 
     Raises:
         InvalidInput: the file is too large.
@@ -75,32 +83,33 @@ def start_upload(*, space: Space, name: str, size: int, actor: str) -> ImportRun
     """
     if size > PACKED_BYTES_MAX:
         raise InvalidInput.of("file", f"is larger than {PACKED_BYTES_MAX // 2**20} MB")
-    return _create(space, name=Path(name).name[:200] or "upload", created_by=actor)
+    return _create(into, name=Path(name).name[:200] or "upload", created_by=actor)
 
 
 @transaction.atomic
-def start_fetch(*, space: Space, url: str, token: str, newest: int | None, actor: str) -> ImportRun:
-    """Have a process fetch a git address and read its first commits. The token is handed to it alone.
+def start_fetch(*, into: Space | Team, url: str, token: str, newest: int | None, actor: str) -> ImportRun:
+    """Have a process fetch a git address and show what is in it. The token is handed to it alone.
 
     Raises:
         InvalidInput: the address may not be fetched.
         Conflict: too many imports of the team are open.
     """
     run = _create(
-        space, name=check_url(url), is_git=True, newest=newest, state=ImportState.FETCHING, created_by=actor
+        into, name=check_url(url), is_git=True, newest=newest, state=ImportState.FETCHING, created_by=actor
     )
     _spawn_after_commit(run, token)
     return run
 
 
-def _create(space: Space, **fields: Any) -> ImportRun:
-    space.lock()
-    open_runs = ImportRun.objects.of(space.team).filter(state__in=[*WORKING, ImportState.UPLOADING])
+def _create(into: Space | Team, **fields: Any) -> ImportRun:
+    into.lock()
+    team, space = (into, None) if isinstance(into, Team) else (into.team, into)
+    open_runs = ImportRun.objects.of(team).filter(state__in=[*WORKING, ImportState.UPLOADING])
     if open_runs.count() >= WORKING_MAX:
         raise Conflict(f"{WORKING_MAX} imports of your team are running. Wait for one or cancel it.")
-    old = space.import_runs.exclude(state__in=[*WORKING, *WAITING]).newest_first()[KEPT:]
+    old = ImportRun.objects.into(into).exclude(state__in=[*WORKING, *WAITING]).newest_first()[KEPT:]
     ImportRun.objects.filter(pk__in=list(old.values_list("pk", flat=True))).delete()
-    return ImportRun.objects.create(space=space, **fields)
+    return ImportRun.objects.create(team=team, space=space, **fields)
 
 
 @transaction.atomic
@@ -176,7 +185,10 @@ def cancel(*, run: ImportRun) -> None:
 
 
 def _locked(run: ImportRun, *states: ImportState) -> ImportRun:
-    hold_space(run.space_id)
+    if run.space_id is None:
+        hold_team(run.team_id)
+    else:
+        hold_space(run.space_id)
     found = ImportRun.objects.select_for_update(no_key=True).get(pk=run.pk)
     if found.state not in states:
         raise Conflict(f"This import is {found.get_state_display().lower()}.")
@@ -215,7 +227,7 @@ def _spawn_after_commit(run: ImportRun, token: str = "") -> None:
 def _spawn(run_id: int, token: str) -> None:
     """Start the process. It gets the token through its input, which nobody else can read."""
     process = subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-m", "contextopt.imports.runprocess", str(run_id)],
+        [sys.executable, "-m", "contextopt.importruns.runprocess", str(run_id)],
         cwd=settings.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"},
     )  # fmt: skip
@@ -226,12 +238,15 @@ def _spawn(run_id: int, token: str) -> None:
     threading.Thread(target=process.wait, daemon=True).start()
 
 
-def work_on(run_id: int, token: str = "") -> None:
-    """Do the step that an import is at. Every error ends the import, with its upload."""
-    run = ImportRun.objects.select_related("space__team").filter(pk=run_id).first()
+def work_on(run_id: int, token: str = "", *, end_process: Callable[[], None] = lambda: None) -> None:
+    """Do the step that an import is at. Every error ends the import, with its upload.
+
+    `end_process` is called if the step takes too long.
+    """
+    run = ImportRun.objects.select_related("team", "space").filter(pk=run_id).first()
     if run is None or not run.is_working:
         return
-    with _beating(run.pk):
+    with _beating(run, end_process):
         try:
             _work(run, token)
         except _Unwanted:
@@ -249,14 +264,22 @@ def _fail(run: ImportRun, error: str) -> None:
         _end(_locked(run, *WORKING), ImportState.FAILED, error)
 
 
+def end_if_overdue(run: ImportRun, ends_at: float, end_process: Callable[[], None]) -> None:
+    if time.monotonic() > ends_at:
+        _fail(run, OVERDUE_ERROR)
+        end_process()
+
+
 @contextmanager
-def _beating(run_id: int) -> Iterator[None]:
-    """Show now and then that this process lives."""
+def _beating(run: ImportRun, end_process: Callable[[], None]) -> Iterator[None]:
+    """Show now and then that this process lives, and end an index that takes too long."""
     is_over = threading.Event()
+    ends_at = time.monotonic() + INDEX_SECONDS if run.is_index else math.inf
 
     def beat() -> None:
         while not is_over.wait(BEAT_SECONDS):
-            ImportRun.objects.filter(pk=run_id, state__in=WORKING).update(worked_at=timezone.now())
+            ImportRun.objects.filter(pk=run.pk, state__in=WORKING).update(worked_at=timezone.now())
+            end_if_overdue(run, ends_at, end_process)
         connection.close()
 
     thread = threading.Thread(target=beat, daemon=True)
@@ -274,12 +297,15 @@ def _work(run: ImportRun, token: str) -> None:
         _move(run, ImportState.FETCHING, ImportState.PREPARING)
     with _unpacked(run) as path:
         if run.state == ImportState.PREPARING:
-            run.preview = read_preview(path, run)
-            run.format = run.preview["format"]
+            run.preview = read_index_preview(path, run) if run.is_index else read_preview(path, run)
+            run.format = run.preview.get("format", "")
             run.save(update_fields=["preview", "format"])
             _move(run, ImportState.PREPARING, ImportState.READY)
             return
-        _import(run, path)
+        if run.is_index:
+            _index(run, path)
+        else:
+            _import(run, path)
 
 
 def _move(run: ImportRun, before: ImportState, after: ImportState) -> None:
@@ -296,25 +322,34 @@ def _is_wanted(run: ImportRun) -> bool:
 
 
 def _fetch(run: ImportRun, token: str) -> None:
-    """Store the commits of a git address as an upload of records."""
+    """Store a git address as an upload: its commits as records, or the repository to index."""
     with (
         fetched(
             run.name,
             token=token,
-            limit=run.newest,
+            limit=run.newest or 1 if run.is_index else run.newest,
             allowed_hosts=settings.IMPORT_ALLOWED_HOSTS,
+            scope=FILES if run.is_index else HISTORY,
             is_wanted=lambda: _is_wanted(run),
         ) as folder,
         tempfile.TemporaryFile() as packed,
     ):
-        with gzip.open(packed, "wt") as lines:
-            for found in read_commits(str(folder), limit=run.newest):
-                if isinstance(found, RawRow):
-                    lines.write(json.dumps(found.fields) + "\n")
-                elif isinstance(found, Rejection):
-                    raise UnusableSource(found.error)
+        if run.is_index:
+            with tarfile.open(fileobj=packed, mode="w") as archive:
+                archive.add(folder, folder.name)
+        else:
+            _write_commits(run, folder, packed)
         packed.seek(0)
         store_parts(run, packed)
+
+
+def _write_commits(run: ImportRun, folder: Path, packed: IO[bytes]) -> None:
+    with gzip.open(packed, "wt") as lines:
+        for found in read_commits(str(folder), limit=run.newest):
+            if isinstance(found, RawRow):
+                lines.write(json.dumps(found.fields) + "\n")
+            elif isinstance(found, Rejection):
+                raise UnusableSource(found.error)
 
 
 def store_parts(run: ImportRun, file: IO[bytes]) -> None:
@@ -329,7 +364,8 @@ def store_parts(run: ImportRun, file: IO[bytes]) -> None:
 def _unpacked(run: ImportRun) -> Iterator[Path]:
     """Write an upload into a file of its name, and delete it afterwards."""
     with tempfile.TemporaryDirectory(prefix="contextopt-upload-") as folder:
-        path = Path(folder, "commits.jsonl.gz" if run.is_git else run.name)
+        fetched_name = "repository.tar" if run.is_index else "commits.jsonl.gz"
+        path = Path(folder, fetched_name if run.is_git else run.name)
         with path.open("wb") as file:
             for number in run.parts.order_by("number").values_list("number", flat=True):
                 file.write(run.parts.get(number=number).content)
@@ -346,6 +382,7 @@ def _import(run: ImportRun, path: Path) -> None:
         ):
             raise _Unwanted
 
+    assert run.space is not None
     import_rows(
         space=run.space,
         rows=read_path(str(path), read_options(run), format=run.format),
@@ -353,12 +390,26 @@ def _import(run: ImportRun, path: Path) -> None:
         report=report,
         on_batch=on_batch,
     )
+    _finish(run, _report_of(report))
+
+
+def _index(run: ImportRun, path: Path) -> None:
+    def on_progress(text: str) -> None:
+        if not ImportRun.objects.filter(pk=run.pk, state=ImportState.RUNNING).update(
+            report={"progress": text}, worked_at=timezone.now()
+        ):
+            raise _Unwanted
+
+    _finish(run, index_upload(path, run, on_progress))
+
+
+def _finish(run: ImportRun, report: dict[str, Any]) -> None:
     with transaction.atomic():
         try:
             locked = _locked(run, ImportState.RUNNING)
         except (Conflict, ImportRun.DoesNotExist):
             raise _Unwanted from None
-        locked.report = _report_of(report)
+        locked.report = report
         locked.save(update_fields=["report"])
         _end(locked, ImportState.DONE)
 

@@ -2,13 +2,14 @@
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from contextopt.errors import InvalidInput
-from contextopt.imports import remotes
-from contextopt.imports.remotes import (
+from contextopt.importruns import remotes
+from contextopt.importruns.remotes import (
     Place,
     check_url,
     fetched,
@@ -174,6 +175,13 @@ def test_a_fetch_ends_when_it_is_not_wanted_or_too_large(
     place = resolve(server.url("shop.git"), ALLOWED)
     with pytest.raises(UnusableSource, match="cancelled"):
         remotes._clone(place, tmp_path / "one.git", "", None, lambda: False)
-    monkeypatch.setattr(remotes, "FETCH_BYTES_MAX", -1)
-    with pytest.raises(UnusableSource, match="is larger than"):
-        remotes._clone(place, tmp_path / "two.git", "", None, lambda: True)
+    for scope in (remotes.HISTORY, remotes.FILES):
+        with pytest.raises(UnusableSource, match=r"larger than (?:1 GB|200 MB)"):
+            remotes._clone(
+                place,
+                tmp_path / f"{scope.bytes_max}.git",
+                "",
+                None,
+                lambda: True,
+                replace(scope, bytes_max=-1),
+            )

@@ -14,10 +14,10 @@ import time_machine
 from django.utils import timezone
 
 from contextopt.errors import Conflict, InvalidInput
-from contextopt.imports import runs
-from contextopt.imports.models import ImportPart, ImportRun, ImportState
-from contextopt.imports.previews import CELL_SHOWN
-from contextopt.imports.runs import (
+from contextopt.importruns import runs
+from contextopt.importruns.models import ImportPart, ImportRun, ImportState
+from contextopt.importruns.previews import CELL_SHOWN
+from contextopt.importruns.runs import (
     ABANDONED,
     LOST,
     add_part,
@@ -48,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[GitServer]:
 
 
 def uploaded(space: Space, content: bytes, name: str = "rows.csv") -> ImportRun:
-    run = start_upload(space=space, name=name, size=len(content), actor="user:edda")
+    run = start_upload(into=space, name=name, size=len(content), actor="user:edda")
     for number, at in enumerate(range(0, len(content), runs.PART_BYTES)):
         add_part(run=run, number=number, content=content[at : at + runs.PART_BYTES])
     end_upload(run=run)
@@ -154,7 +154,7 @@ def test_a_cancelled_import_has_no_upload(space: Space, at: ImportState) -> None
     run = (
         uploaded(space, TABLE)
         if at == ImportState.READY
-        else start_upload(space=space, name="x", size=1, actor="a")
+        else start_upload(into=space, name="x", size=1, actor="a")
     )
     cancel(run=run)
     run.refresh_from_db()
@@ -187,17 +187,17 @@ def test_an_import_that_is_cancelled_while_it_runs_stops(
 
 def test_uploads_are_limited(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="larger than 200 MB"):
-        start_upload(space=space, name="x", size=200 * 2**20 + 1, actor="a")
-    run = start_upload(space=space, name="x", size=1, actor="a")
+        start_upload(into=space, name="x", size=200 * 2**20 + 1, actor="a")
+    run = start_upload(into=space, name="x", size=1, actor="a")
     monkeypatch.setattr(runs, "PACKED_BYTES_MAX", 10)
     for number, content in ((0, b""), (0, b"x" * 11), (1, b"x")):
         with pytest.raises(InvalidInput):
             add_part(run=run, number=number, content=content)
     with pytest.raises(InvalidInput, match="is empty"):
         end_upload(run=run)
-    start_upload(space=space, name="y", size=1, actor="a")
+    start_upload(into=space, name="y", size=1, actor="a")
     with pytest.raises(Conflict, match="2 imports of your team are running"):
-        start_upload(space=space, name="z", size=1, actor="a")
+        start_upload(into=space, name="z", size=1, actor="a")
 
 
 def test_the_name_of_an_upload_leads_nowhere(space: Space) -> None:
@@ -227,7 +227,7 @@ def test_commits_of_an_address_are_fetched_shown_and_imported(
 ) -> None:
     settings.IMPORT_ALLOWED_HOSTS = ["localhost"]
     url = server.url("shop.git")
-    run = start_fetch(space=space, url=url, token="s3cret", newest=5, actor="user:edda")
+    run = start_fetch(into=space, url=url, token="s3cret", newest=5, actor="user:edda")
     work_on(run.pk, "s3cret")
     run.refresh_from_db()
     assert (run.state, run.error) == (ImportState.READY, "")
@@ -240,20 +240,20 @@ def test_commits_of_an_address_are_fetched_shown_and_imported(
 
 
 def test_an_address_in_a_private_network_fails(space: Space, server: GitServer) -> None:
-    run = start_fetch(space=space, url=server.url("shop.git"), token="", newest=None, actor="a")
+    run = start_fetch(into=space, url=server.url("shop.git"), token="", newest=None, actor="a")
     work_on(run.pk)
     run.refresh_from_db()
     assert run.state == ImportState.FAILED
     assert "private network" in run.error
     with pytest.raises(InvalidInput):
-        start_fetch(space=space, url="file:///etc", token="", newest=None, actor="a")
+        start_fetch(into=space, url="file:///etc", token="", newest=None, actor="a")
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_process_of_its_own_does_each_step(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = "importing"
     monkeypatch.setenv("DATABASE_URL", database(sessions))
-    run = start_upload(space=space, name="rows.csv", size=len(TABLE), actor="user:edda")
+    run = start_upload(into=space, name="rows.csv", size=len(TABLE), actor="user:edda")
     add_part(run=run, number=0, content=TABLE)
     for step, state in (
         (lambda: end_upload(run=run), "ready"),

@@ -1,4 +1,4 @@
-"""Fetches the history of a git repository on another machine, without following it anywhere else.
+"""Fetches a git repository from another machine, without following it anywhere else.
 
 The address comes from a person who may not see our network. So every host name is resolved here, private
 addresses are refused, and git connects to the address that was checked, whatever the name resolves to later.
@@ -25,7 +25,9 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from django.http.request import validate_host
 
+from contextopt.engine.code.graph.parsing import MAX_BYTES
 from contextopt.errors import InvalidInput
+from contextopt.spaces.importing.archives import PACKED_BYTES_MAX
 from contextopt.spaces.importing.git import git_environment, git_line
 from contextopt.spaces.importing.rows import UnusableSource
 
@@ -48,6 +50,29 @@ FETCH_OPTIONS = (
     "submodule.recurse=false", "fetch.recurseSubmodules=false", "init.templateDir=",
     "lfs.fetchexclude=*", "gc.auto=0",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The parts of a repository to fetch: git's filter of objects, and a limit of the size."""
+
+    filter: str
+    bytes_max: int
+    too_large: str
+
+
+HISTORY = Scope(
+    "blob:none",
+    FETCH_BYTES_MAX,
+    f"the history is larger than {FETCH_BYTES_MAX // 2**30} GB; fetch only the newest commits",
+)
+# Git leaves out files of this size and above.
+FILES = Scope(
+    f"blob:limit={MAX_BYTES + 1}",
+    PACKED_BYTES_MAX,
+    f"the repository's files are larger than {PACKED_BYTES_MAX // 2**20} MB; fetch fewer commits, or index "
+    "a clone on the server with index_repo",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +226,10 @@ def fetched(
     token: str,
     limit: int | None,
     allowed_hosts: Collection[str],
+    scope: Scope = HISTORY,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Iterator[Path]:
-    """Fetch the commits of a repository's main branch, without the contents of files, into a folder.
+    """Fetch the newest commits of a repository's main branch, all without a limit, into a folder.
 
     The folder is deleted afterwards. `is_wanted` is asked now and then, and ends the fetch.
 
@@ -214,20 +240,27 @@ def fetched(
     name = re.sub(r"[^\w.-]", "-", urlsplit(place.url).path.rstrip("/").rpartition("/")[2]).strip(".-")
     with tempfile.TemporaryDirectory(prefix="contextopt-fetch-") as home:
         folder = Path(home, f"{name.removesuffix('.git') or 'repository'}.git")
-        _clone(place, folder, token, limit, is_wanted)
+        _clone(place, folder, token, limit, is_wanted, scope)
         # Nothing may be fetched later, from an address that is not checked again.
         git_line(folder, ["remote", "remove", "origin"])
         yield folder
 
 
-def _clone(place: Place, folder: Path, token: str, limit: int | None, is_wanted: Callable[[], bool]) -> None:
+def _clone(
+    place: Place,
+    folder: Path,
+    token: str,
+    limit: int | None,
+    is_wanted: Callable[[], bool],
+    scope: Scope = HISTORY,
+) -> None:
     address = f"[{place.address}]" if ":" in place.address else place.address
     settings = [*FETCH_OPTIONS, f"http.curloptResolve={place.host}:{place.port}:{address}"]
     options = [part for setting in settings for part in ("-c", setting)]
     depth = [f"--depth={limit}"] if limit else []
     command = [
-        "git", *options, "clone", "--quiet", "--bare", "--filter=blob:none", "--no-tags", "--single-branch",
-        "--no-recurse-submodules", *depth, "--", place.url, str(folder),
+        "git", *options, "clone", "--quiet", "--bare", f"--filter={scope.filter}", "--no-tags",
+        "--single-branch", "--no-recurse-submodules", *depth, "--", place.url, str(folder),
     ]  # fmt: skip
     environment = _environment(str(folder.parent))
     if token:
@@ -244,7 +277,7 @@ def _clone(place: Place, folder: Path, token: str, limit: int | None, is_wanted:
         except FileNotFoundError as error:
             raise UnusableSource("git is not installed") from error
         try:
-            _watch(process, folder, is_wanted)
+            _watch(process, folder, is_wanted, scope)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -256,7 +289,9 @@ def _clone(place: Place, folder: Path, token: str, limit: int | None, is_wanted:
             raise UnusableSource(f"git: {reason.removeprefix('fatal: ')}")
 
 
-def _watch(process: "subprocess.Popen[bytes]", folder: Path, is_wanted: Callable[[], bool]) -> None:
+def _watch(
+    process: "subprocess.Popen[bytes]", folder: Path, is_wanted: Callable[[], bool], scope: Scope
+) -> None:
     """Wait for git, within the limits of time and size."""
     ends_at = time.monotonic() + FETCH_SECONDS
     while True:
@@ -265,10 +300,8 @@ def _watch(process: "subprocess.Popen[bytes]", folder: Path, is_wanted: Callable
             return
         if time.monotonic() > ends_at:
             raise UnusableSource(f"fetching took longer than {FETCH_SECONDS // 60} minutes")
-        if _size(folder) > FETCH_BYTES_MAX:
-            raise UnusableSource(
-                f"the history is larger than {FETCH_BYTES_MAX // 2**30} GB; fetch only the newest commits"
-            )
+        if _size(folder) > scope.bytes_max:
+            raise UnusableSource(scope.too_large)
         if not is_wanted():
             raise UnusableSource("cancelled")
 
