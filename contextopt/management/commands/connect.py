@@ -8,13 +8,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from contextopt_connect.codingagents import KEY_VARIABLE, TOOLS, Tool
-from contextopt_connect.command import TIMEOUT_HELP
-from contextopt_connect.connections import Plan, plan_connection, undo_connection, write_plan
+from contextopt_connect.codingagents import KEY_VARIABLE, TOOLS
+from contextopt_connect.command import (
+    HIDDEN,
+    TIMEOUT_HELP,
+    WRITE,
+    find_route,
+    gateway_place,
+    label_of,
+    made_connections,
+    write_gateway,
+)
+from contextopt_connect.connections import Plan, gateway_file, plan_connection, undo, write_plan
 from contextopt_connect.errors import ConnectError, UnusableCall
+from contextopt_connect.gateways import ROUTES, GatewayPlace, check_prompt
 from contextopt_connect.product import TIMEOUT_SECONDS
-from contextopt_connect.server import check_url
-from contextopt_connect.toolfiles import LEFT
+from contextopt_connect.server import Gateway, check_url
+from contextopt_connect.toolfiles import LEFT, Outcome
+from django.conf import settings
 from django.core.management.base import CommandParser
 
 from contextopt.engine.text.cleaning import flatten_to
@@ -44,12 +55,20 @@ class Command(ReportingCommand):
     is_connected = False
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("target", metavar="TOOL", choices=sorted(TOOLS), help=", ".join(sorted(TOOLS)))
+        tools = sorted(TOOLS.keys() | ROUTES.keys())
+        parser.add_argument("target", metavar="TOOL", choices=tools, help=", ".join(tools))
         parser.add_argument(
             "--repository", metavar="DIR", default=".", help="folder of the repository (default: here)"
         )
         parser.add_argument(
-            "--space", metavar="SLUG", help="its space, created if missing (default: the repository's name)"
+            "--space",
+            metavar="SLUG",
+            help="its space, created if missing (default: the repository's name; needed with --gateway)",
+        )
+        parser.add_argument(
+            "--gateway",
+            action="store_true",
+            help="send the tool's own prompts through the gateway, in all repositories",
         )
         parser.add_argument("--url", metavar="URL", default=ADDRESS, help=f"Contextopt's address ({ADDRESS})")
         parser.add_argument(
@@ -65,12 +84,16 @@ class Command(ReportingCommand):
             return self._run(options)
 
     def _run(self, options: Options) -> int:
-        tool, repository = TOOLS[options["target"]], Path(options["repository"])
         if options["undo"]:
-            return self._undo(tool, repository, options)
+            return self._undo(options)
         asked = options["space"] or ""
         if asked:
             parse_input(SpaceIn, {"slug": asked}, {"slug": "--space"})
+        if options["gateway"]:
+            return self._connect_gateway(options)
+        if options["target"] not in TOOLS:
+            raise UnusableCall("--gateway", f"is needed, since {label_of(options['target'])} has no hooks")
+        tool, repository = TOOLS[options["target"]], Path(options["repository"])
         plan = plan_connection(
             tool=tool,
             repository=repository,
@@ -87,7 +110,7 @@ class Command(ReportingCommand):
             f"\nSpace {plan.space!r}, created if it is missing. A key for this connection, kept in "
             f"{plan.key_file}, which only you can read."
         )
-        if not options["yes"] and not self._agrees("Write these changes?"):
+        if not options["yes"] and not self._agrees(WRITE):
             self.stderr.write("Nothing was changed.")
             return REJECTED
         return self._connect(plan, options)
@@ -125,6 +148,41 @@ class Command(ReportingCommand):
         )
         return DONE
 
+    def _connect_gateway(self, options: Options) -> int:
+        """Send a tool's prompts through the gateway, after one has passed it."""
+        name, slug, url = options["target"], options["space"], check_url(options["url"])
+        route = find_route(name)
+        if not slug:
+            raise InvalidInput.of("--space", "is needed with --gateway, since it serves all repositories")
+        gateway = local_gateway()
+        if options["json"] and not options["yes"]:
+            self.print_json(gateway_json(name, gateway_place(name, gateway, HIDDEN, slug), is_written=False))
+            return DONE
+        gateway_place(name, gateway, HIDDEN, slug)
+        key, secret = make_key(team_of(options), f"{route.label}: gateway", [slug])
+        place, is_written = gateway_place(name, gateway, secret, slug), False
+        try:
+            self.stderr.write(check_prompt(place))
+            is_written = write_gateway(
+                name,
+                place,
+                url=url,
+                key_id=key.pk,
+                agrees=lambda: options["yes"] or self._agrees(WRITE),
+            )
+        finally:
+            if not is_written:
+                revoke_key(key=key, actor=ACTOR)
+        if not is_written:
+            self.stderr.write("Nothing was changed.")
+            return REJECTED
+        if options["json"]:
+            self.print_json({**gateway_json(name, place, is_written=True), "key_id": key.pk})
+            return DONE
+        self.stdout.write(f"The prompts of {route.label} go through the gateway, with the space {slug!r}.")
+        self.stdout.write(f"Start a new session. {url}/connect/?key={key.pk} shows the first request.")
+        return DONE
+
     def _import(self, plan: Plan, space: Space, options: Options) -> ImportReport | None:
         """Offer the repository's commits to an empty space, so that its contexts are not empty."""
         if space.records.exists():
@@ -148,22 +206,30 @@ class Command(ReportingCommand):
         )
         return report
 
-    def _undo(self, tool: Tool, repository: Path, options: Options) -> int:
-        undone = undo_connection(tool, repository)
-        outcomes = undone.outcomes
-        # A connection to another server has a key of that number too.
-        keys = list(ApiKey.objects.filter(pk=undone.key_id, secret_hash=hash_key(undone.secret)))
-        for key in keys:
-            revoke_key(key=key, actor=ACTOR)
+    def _undo(self, options: Options) -> int:
+        name = options["target"]
+        files = made_connections(name, Path(options["repository"]), is_gateway=options["gateway"])
+        outcomes: dict[str, Outcome] = {}
+        for file in files:
+            undone = undo(file)
+            outcomes |= undone.outcomes
+            # A connection to another server has a key of that number too.
+            keys = list(ApiKey.objects.filter(pk=undone.key_id, secret_hash=hash_key(undone.secret)))
+            for key in keys:
+                revoke_key(key=key, actor=ACTOR)
+            if not options["json"]:
+                where = " to the gateway" if file == gateway_file(name) else ""
+                state = "Its key is revoked." if keys else f"Revoke its key {undone.key_id} at {undone.url}."
+                self._report(undone.outcomes, f"{label_of(name)} is no longer connected{where}. {state}")
         if options["json"]:
-            self.print_json({"target": tool.name, "undone": True, "files": outcomes})
-        else:
-            for path, outcome in outcomes.items():
-                real = os.path.realpath(path)
-                self.stdout.write(f"{path}: {outcome}" + ("" if real == path else f". It leads to {real}"))
-            state = "Its key is revoked." if keys else f"Revoke its key {undone.key_id} at {undone.url}."
-            self.stdout.write(f"{tool.label} is no longer connected. {state}")
+            self.print_json({"target": name, "undone": True, "files": outcomes})
         return DONE if LEFT.isdisjoint(outcomes.values()) else REJECTED
+
+    def _report(self, outcomes: dict[str, Outcome], state: str) -> None:
+        for path, outcome in outcomes.items():
+            real = os.path.realpath(path)
+            self.stdout.write(f"{path}: {outcome}" + ("" if real == path else f". It leads to {real}"))
+        self.stdout.write(state)
 
 
 @contextmanager
@@ -180,14 +246,41 @@ def product_errors() -> Iterator[None]:
 def make_connection(plan: Plan, team: Team) -> tuple[ApiKey, Space]:
     """Make the space and the key, and write the files. If one cannot be written, the key is revoked."""
     space = ensure_space(team=team, slug=plan.space, actor=ACTOR)
-    name = flatten_to(f"{plan.tool.label}: {plan.name}", NAME_MAX)
-    key, secret = create_key(team=team, data=KeyIn(name=name, scope="write"), actor=ACTOR)
+    key, secret = make_key(team, f"{plan.tool.label}: {plan.name}")
     try:
         write_plan(plan, key_id=key.pk, secret=secret)
     except (ConnectError, OSError):
         revoke_key(key=key, actor=ACTOR)
         raise
     return key, space
+
+
+def make_key(team: Team, name: str, spaces: list[str] | None = None) -> tuple[ApiKey, str]:
+    """Make a key, and the spaces that it is limited to."""
+    for slug in spaces or ():
+        ensure_space(team=team, slug=slug, actor=ACTOR)
+    data = KeyIn(name=flatten_to(name, NAME_MAX), scope="write", spaces=spaces)
+    return create_key(team=team, data=data, actor=ACTOR)
+
+
+def local_gateway() -> Gateway:
+    """Return the gateway of this installation, as its settings describe it."""
+    host, port = settings.GATEWAY_HOST, settings.GATEWAY_PORT
+    # All addresses of the machine include its own.
+    own = "127.0.0.1" if host in {"0.0.0.0", "::"} else f"[{host}]" if ":" in host else host  # noqa: S104
+    return {
+        "url": f"http://{own}:{port}" if port else "",
+        "openai": bool(port and settings.LLM_BASE_URL),
+        "anthropic": bool(port and settings.ANTHROPIC_BASE_URL),
+    }
+
+
+def gateway_json(tool: str, place: GatewayPlace, *, is_written: bool) -> dict[str, Any]:
+    """Return a gateway's connection, without its key."""
+    answer = {"target": tool, "space": place.space, "url": place.gateway, "written": is_written}
+    changes = [] if is_written else ROUTES[tool].plan(place)
+    files = [{"path": str(each.path), "is_new": each.before is None, "diff": each.diff()} for each in changes]
+    return {**answer, "key_file": str(place.key_file), "files": files}
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

@@ -350,7 +350,7 @@ def test_an_unusable_call(option: str, value: str, repository: Path, team: Team)
 def test_connecting_twice_and_undoing_nothing(
     repository: Path, team: Team, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(CommandError, match="is not connected to Claude Code"):
+    with pytest.raises(CommandError, match="Claude Code is not connected here"):
         call_command("connect", "claude", "--repository", str(repository), "--undo")
     connect("claude", repository, capsys, "--yes")
     with pytest.raises(CommandError, match="already connected"):

@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +40,18 @@ from contextopt_connect.errors import (
     UnusableCall,
     UnusableFile,
 )
-from contextopt_connect.gateways import ROUTES, GatewayPlace, check_prompt
+from contextopt_connect.gateways import ROUTES, GatewayPlace, Route, check_prompt
 from contextopt_connect.product import TIMEOUT_SECONDS
-from contextopt_connect.server import Grant, Server, check_url, find_origin
+from contextopt_connect.server import Gateway, Grant, Server, check_url, find_origin
 from contextopt_connect.toolfiles import LEFT, Change
 
 DONE, REJECTED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 WRONG_KEY, NOT_FOUND = 401, 404
 MACHINE_CHARS = 60
 NO_TERMINAL = "is required when the command cannot ask (no terminal)"
+WRITE = "Write these changes?"
+# Shown in place of a key.
+HIDDEN = "ctx_…"
 TIMEOUT_HELP = f"how long a hook waits for the server (default: {TIMEOUT_SECONDS:g})"
 # Where the rest of a connection is.
 OUTSIDE = "The key and the files that the hooks run are in"
@@ -122,7 +125,7 @@ def run_connect(arguments: argparse.Namespace) -> int:
     )
     show_changes(plan.changes)
     print(f"\n{OUTSIDE} {plan.place.file.parent.parent}, which only you can read.", file=sys.stderr)
-    if not arguments.yes and not agrees("Write these changes?"):
+    if not arguments.yes and not agrees(WRITE):
         print("Nothing was changed.", file=sys.stderr)
         return REJECTED
     server = Server(url, tool.name)
@@ -152,18 +155,10 @@ def make_connection(plan: Plan, server: Server, grant: Grant) -> Plan:
 
 
 def connect_gateway(arguments: argparse.Namespace) -> int:
-    """Send a tool's prompts through the gateway, after one has passed it."""
-    if arguments.tool not in ROUTES:
-        raise UnusableCall("--gateway", f"is not available for {TOOLS[arguments.tool].label}")
-    route = ROUTES[arguments.tool]
+    """Exchange a code for a key, and send a tool's prompts through the gateway."""
+    route = find_route(arguments.tool)
     url = check_url(arguments.url or find_origin() or _missing("--url", "is needed: the server's address"))
     code = arguments.code or _missing("--code", f"is needed. {url}/connect/ makes one.")
-    file = gateway_file(arguments.tool)
-    if file.exists():
-        message = f"{route.label} is already connected to the gateway. Run the command with --undo first."
-        raise AlreadyConnected(message)
-    # A file that cannot be changed should not cost the code.
-    route.plan(GatewayPlace("http://gateway", route.protocols, "ctx_…", "space", key_file(file)))
     if not arguments.yes and not is_terminal():
         raise UnusableCall("--yes", NO_TERMINAL)
     server = Server(url, arguments.tool)
@@ -171,10 +166,15 @@ def connect_gateway(arguments: argparse.Namespace) -> int:
     try:
         space = arguments.space or grant["space"]
         server.check_space(grant["key"], space)
-        served = route.served(grant["gateway"])
-        place = GatewayPlace(grant["gateway"]["url"], served, grant["key"], space, key_file(file))
+        place = gateway_place(arguments.tool, grant["gateway"], grant["key"], space)
         print(check_prompt(place))
-        is_agreed = write_gateway(arguments, server, place, grant["key_id"])
+        is_agreed = write_gateway(
+            arguments.tool,
+            place,
+            url=url,
+            key_id=grant["key_id"],
+            agrees=lambda: arguments.yes or agrees(WRITE),
+        )
     except BaseException:
         server.revoke(grant["key"])
         raise
@@ -187,25 +187,52 @@ def connect_gateway(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def write_gateway(arguments: argparse.Namespace, server: Server, place: GatewayPlace, key_id: int) -> bool:
+def find_route(tool: str) -> Route:
+    """Return how a tool reaches the gateway, after a look at its files.
+
+    Raises:
+        UnusableCall: it has no such way.
+        AlreadyConnected: it is connected.
+        UnusableFile: a file cannot be changed.
+    """
+    if tool not in ROUTES:
+        raise UnusableCall("--gateway", f"is not available for {TOOLS[tool].label}")
+    route, file = ROUTES[tool], gateway_file(tool)
+    if file.exists():
+        message = f"{route.label} is already connected to the gateway. Run the command with --undo first."
+        raise AlreadyConnected(message)
+    # A file that cannot be changed should not cost a code or a key.
+    route.plan(GatewayPlace("http://gateway", route.protocols, HIDDEN, "space", key_file(file)))
+    return route
+
+
+def gateway_place(tool: str, gateway: Gateway, secret: str, space: str) -> GatewayPlace:
+    """Raises: ServerRefused: the gateway is off, or has no provider for the tool."""
+    served = ROUTES[tool].served(gateway)
+    return GatewayPlace(gateway["url"], served, secret, space, key_file(gateway_file(tool)))
+
+
+def write_gateway(
+    tool: str, place: GatewayPlace, *, url: str, key_id: int, agrees: Callable[[], bool]
+) -> bool:
     """Show the changes and write them. Return whether the person agreed."""
-    changes = ROUTES[arguments.tool].plan(place)
+    changes = ROUTES[tool].plan(place)
     show_changes(changes, place.secret)
     print(f"\nThe key is in {place.key_file}, which only you can read.", file=sys.stderr)
-    if not arguments.yes and not agrees("Write these changes?"):
+    if not agrees():
         return False
     connection = Connection(
-        tool=arguments.tool,
+        tool=tool,
         repository="",
         name="",
         space=place.space,
-        url=server.url,
+        url=url,
         key_id=key_id,
         key_file=str(place.key_file),
         files=[change.kept() for change in changes if not change.is_none],
     )
     try:
-        write_all(gateway_file(arguments.tool), connection, place.secret, changes)
+        write_all(gateway_file(tool), connection, place.secret, changes)
     except OSError as error:
         raise UnusableFile(f"{error.filename or place.key_file}: {error.strerror}") from error
     return True
@@ -217,16 +244,25 @@ def run_undo(arguments: argparse.Namespace) -> int:
     Raises:
         NotConnected: there is none.
     """
-    name = arguments.tool
-    files = [gateway_file(name)] if name in ROUTES else []
-    if not arguments.gateway and name in TOOLS:
-        files.append(connection_file(name, find_root(Path(arguments.repository))))
+    files = made_connections(arguments.tool, Path(arguments.repository), is_gateway=arguments.gateway)
+    return max([report_undone(arguments.tool, file, undo(file)) for file in files])
+
+
+def made_connections(tool: str, repository: Path, *, is_gateway: bool) -> list[Path]:
+    """Return the files of a tool's connections, or that of the gateway alone, in the order to undo them.
+
+    Raises:
+        NotConnected: there is none.
+    """
+    files = [gateway_file(tool)] if tool in ROUTES else []
+    if not is_gateway and tool in TOOLS:
+        files.append(connection_file(tool, find_root(repository)))
     # Both may have changed the same file, so the last one is undone first.
     made = sorted((file for file in files if file.exists()), key=lambda file: file.stat().st_mtime_ns)
     if not made:
-        where = " to the gateway" if arguments.gateway or name not in TOOLS else " here"
-        raise NotConnected(f"{label_of(name)} is not connected{where}.")
-    return max([report_undone(name, file, undo(file)) for file in reversed(made)])
+        where = " to the gateway" if is_gateway or tool not in TOOLS else " here"
+        raise NotConnected(f"{label_of(tool)} is not connected{where}.")
+    return made[::-1]
 
 
 def report_undone(tool: str, file: Path, undone: Undone) -> int:
@@ -300,7 +336,7 @@ def show_changes(changes: Sequence[Change], secret: str = "") -> None:
     """Print what changes. A key is not shown."""
     for change in changes:
         shown = change.diff().rstrip("\n") or f"{change.path}: no change"
-        print(shown.replace(secret, "ctx_…") if secret else shown, file=sys.stderr)
+        print(shown.replace(secret, HIDDEN) if secret else shown, file=sys.stderr)
 
 
 def agrees(question: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from contextopt_connect.codingagents import Place, Tool
-from contextopt_connect.errors import AlreadyConnected, NotConnected, UnusableCall, UnusableFile
+from contextopt_connect.errors import AlreadyConnected, UnusableCall, UnusableFile
 from contextopt_connect.hook import git
 from contextopt_connect.product import TIMEOUT_SECONDS
 from contextopt_connect.realfiles import find_real, own_folder, write_whole
@@ -263,19 +263,6 @@ class Undone:
     url: str
     key_id: int
     secret: str
-
-
-def undo_connection(tool: Tool, repository: Path) -> Undone:
-    """Undo a repository's connection to a tool; see `undo`.
-
-    Raises:
-        NotConnected: the repository is not connected.
-    """
-    root = find_root(repository)
-    file = connection_file(tool.name, root)
-    if not file.exists():
-        raise NotConnected(f"{root} is not connected to {tool.label}.")
-    return undo(file)
 
 
 def undo(file: Path) -> Undone:
