@@ -277,7 +277,7 @@ WAYS = {
     question_in_a_conversation: (43, 266),
     record: (18, 62),
     vote: (18, 61),
-    overview: (26, 210),
+    overview: (29, 210),
 }
 GATEWAY_INSERT = (58, 419)
 

@@ -105,25 +105,34 @@ def rollup_rows(wanted: FigureFilter) -> str:
     The last quarter counts whole, so a period ends up to 15 minutes after its `until`. Days and summaries of
     another time zone than the period's, and invalid summaries, are not used until a job has rebuilt them.
     """
+    if not wanted.is_of_all_spaces:
+        return detailed_rows(wanted, _NAMES)
     narrowed = wanted.where()
-    rows = _summary_rows(narrowed) if wanted.is_of_all_spaces else _detailed_rows(narrowed)
-    return f"""{rows}
-        UNION ALL
-        SELECT start, {_NAMES} FROM ({_FRESH}) AS fresh
-         WHERE start >= %(start)s AND start < %(until)s {narrowed}
+    return f"{_summary_rows(narrowed)} UNION ALL {_fresh_rows(narrowed, _NAMES)}"
+
+
+def detailed_rows(wanted: FigureFilter, names: str) -> str:
+    """Return a query for `start` and these columns of a filter's measurements by every dimension: those of
+    whole days, and of quarters after them.
     """
-
-
-def _detailed_rows(narrowed: str) -> str:
-    """Return a query for whole days, and for quarters after them."""
+    narrowed = wanted.where()
     return f"""
-        SELECT start, {_NAMES} FROM dashboard_dayrollup
+        SELECT start, {names} FROM dashboard_dayrollup
          WHERE team_id = %(team_id)s AND start >= %(start)s AND start < %(days_end)s AND {_HAS_ZONE}
            {narrowed}
         UNION ALL
-        SELECT start, {_NAMES} FROM dashboard_quarterrollup
+        SELECT start, {names} FROM dashboard_quarterrollup
          WHERE team_id = %(team_id)s AND start < %(until)s {narrowed}
            AND start >= CASE WHEN {_HAS_ZONE} THEN %(days_end)s ELSE %(start)s END
+        UNION ALL {_fresh_rows(narrowed, names)}
+    """
+
+
+def _fresh_rows(narrowed: str, names: str) -> str:
+    """Return a query for the assemblies that are in no rollup yet."""
+    return f"""
+        SELECT start, {names} FROM ({_FRESH}) AS fresh
+         WHERE start >= %(start)s AND start < %(until)s {narrowed}
     """
 
 
@@ -172,9 +181,14 @@ def is_behind() -> bool:
 
 
 class LogRow(NamedTuple):
-    """The figures of one assembly that have buckets, by their names; a figure that it lacks is None."""
+    """One assembly: the figures that have buckets, by their names, and its records. A figure that it lacks is
+    None.
+    """
 
     created_at: datetime
+    records_included: int
+    records_filtered: int
+    truncated: bool
     kind: str
     stage: int | None
     ms: float
@@ -184,7 +198,8 @@ class LogRow(NamedTuple):
 
 
 _MEASURED = {figure.buckets.name: figure.value_sql for figure in FIGURES if figure.buckets}
-_FIGURES = "a.id, a.created_at, a.kind, a.stage, " + ", ".join(
+_OWN = "records_included, records_filtered, truncated, kind, stage"
+_FIGURES = f"a.id, a.created_at, {', '.join(f'a.{name}' for name in _OWN.split(', '))}, " + ", ".join(
     f"{value} AS {name}" for name, value in _MEASURED.items()
 )
 _IS_SMALL = "(kind = ANY(%(kinds)s) OR stage = ANY(%(stages)s))"
@@ -201,7 +216,7 @@ WITH days AS MATERIALIZED (
          WHERE team_id = %(team_id)s AND start >= days.start AND start < days.start + interval '25 hours'
            AND {_IS_SMALL} {{narrowed}}) q
 )
-SELECT created_at, kind, stage, {", ".join(_MEASURED)} FROM (
+SELECT created_at, {_OWN}, {", ".join(_MEASURED)} FROM (
     SELECT {_FIGURES} FROM quarters q JOIN contextopt_assembly a
         ON a.team_id = %(team_id)s
        AND a.created_at >= q.start AND a.created_at < q.start + interval '15 minutes'

@@ -39,6 +39,12 @@ register.filter("markdown", render_markdown)
 
 
 @register.filter
+def unbroken(sentence: str) -> str:
+    """Return a sentence in which no line begins with a per cent sign or a unit."""
+    return sentence.replace(" %", "\N{NO-BREAK SPACE}%").replace(" ms", "\N{NO-BREAK SPACE}ms")
+
+
+@register.filter
 def to_the_second(moment: datetime) -> str:
     """Return a moment in the current time zone. Django's own filter is slow for long lists."""
     local = timezone.localtime(moment)

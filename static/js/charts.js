@@ -187,6 +187,8 @@
     const figures = readFigures(island);
     const { resolve, done } = makeResolver();
     for (const plot of document.querySelectorAll("[data-chart]")) {
+      // A closed part of the page has no size; it is drawn when it opens.
+      if (!plot.checkVisibility()) continue;
       drawPlot(plot, resolve(figures[plot.dataset.chart]));
       // Let the page show this chart before the next one is drawn, unless newer figures have come.
       await new Promise((proceed) => { setTimeout(proceed); });
@@ -215,6 +217,10 @@
   document.addEventListener("themechange", draw);
   document.addEventListener("plotshown", (event) => {
     if (event.detail.classList.contains("js-plotly-plot")) Plotly.Plots.resize(event.detail);
+    draw();
   });
+  document.addEventListener("toggle", ({ target }) => {
+    if (target.open && target.querySelector("[data-chart]")) draw();
+  }, true);
   draw();
 })();

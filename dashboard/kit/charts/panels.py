@@ -38,12 +38,16 @@ class ChartTable:
 
 @dataclass(frozen=True, slots=True)
 class ChartPanel:
-    """A chart's frame. If the table is missing, the page's script requests it when it is opened."""
+    """A chart's frame. If the table is missing, the page's script requests it when it is opened.
+
+    `figure` is the period's own value, in large print beside the title.
+    """
 
     slug: str
     title: str
     note: str
     table: ChartTable | None = None
+    figure: str = ""
 
 
 def _render_row(row: TableRow) -> str:

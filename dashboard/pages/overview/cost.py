@@ -1,10 +1,11 @@
-"""The cost of prompts after the provider's cache, and why fewer tokens can cost more."""
+"""The cost of prompts after the provider's cache, why fewer tokens can cost more, and savings by space."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from contextopt.assemblies.models import Kind
 from contextopt.engine.wording import plural
 from contextopt.sql import fetch_all, fetch_rows
 from dashboard.kit.charts.tiles import Tile, describe_change, in_points, points, unit
@@ -15,6 +16,7 @@ from dashboard.rollups.queries import (
     PRICE_JOIN,
     SAVED_DOLLARS,
     FigureFilter,
+    detailed_rows,
     read_prices,
     rollup_parameters,
     rollup_rows,
@@ -178,6 +180,98 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
     """Return the sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+# Spaces that are listed on each side, those with the largest difference first.
+SPACES_LISTED = 5
+
+
+class SpaceSaving(NamedTuple):
+    """A space's contexts, and the tokens by which those with a baseline differ from it.
+
+    `spaces` and the sums `side_saved` and `side_before` are those of all spaces on its side.
+    """
+
+    name: str
+    slug: str
+    contexts: int
+    tokens_before: int
+    tokens_saved: int
+    spaces: int
+    side_before: int
+    side_saved: int
+
+    @property
+    def rate(self) -> float:
+        """Tokens saved as a share of the baseline's; negative if it took more."""
+        return self.tokens_saved / self.tokens_before
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """All spaces that took fewer tokens than their baseline, or all that took more."""
+
+    listed: tuple[SpaceSaving, ...] = ()
+
+    @property
+    def spaces(self) -> int:
+        return self.listed[0].spaces if self.listed else 0
+
+    @property
+    def tokens_saved(self) -> int:
+        return self.listed[0].side_saved if self.listed else 0
+
+    @property
+    def rate(self) -> float:
+        """Tokens saved as a share of the baselines'; 0 without any."""
+        return self.tokens_saved / self.listed[0].side_before if self.listed else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceSavings:
+    """The spaces that gained and those that lost. Their sums are never added up: one would hide the other."""
+
+    gains: Side = Side()
+    losses: Side = Side()
+
+    @property
+    def is_mixed(self) -> bool:
+        return bool(self.gains.listed and self.losses.listed)
+
+    @property
+    def listed(self) -> Sequence[SpaceSaving]:
+        return (*self.gains.listed, *self.losses.listed)
+
+
+# Summaries have no spaces, so this reads day rollups, which have one row a day for each combination.
+_SAVINGS = """
+    WITH by_space AS (
+        SELECT space_id, sum(assemblies)::bigint AS contexts, sum(tokens_before)::bigint AS tokens_before,
+               sum(tokens_saved)::bigint AS tokens_saved
+          FROM ({rows}) AS rollups WHERE kind = %(space_kind)s AND space_id IS NOT NULL
+         GROUP BY 1 HAVING sum(tokens_before) > 0
+    ), sides AS (
+        SELECT *, count(*) OVER side AS spaces, sum(tokens_before) OVER side AS side_before,
+               sum(tokens_saved) OVER side AS side_saved,
+               row_number() OVER (PARTITION BY tokens_saved < 0
+                                  ORDER BY abs(tokens_saved) DESC, space_id) AS place
+          FROM by_space WINDOW side AS (PARTITION BY tokens_saved < 0)
+    )
+    SELECT s.name, s.slug, contexts, tokens_before, tokens_saved, spaces, side_before::bigint,
+           side_saved::bigint
+      FROM sides JOIN contextopt_space s ON s.id = space_id
+     WHERE place <= %(listed)s ORDER BY place
+"""
+_COLUMNS = "space_id, kind, assemblies, tokens_before, tokens_saved"
+
+
+def read_space_savings(wanted: FigureFilter) -> SpaceSavings:
+    """Return the spaces' savings in one query, without spaces that have nothing to compare with."""
+    query = _SAVINGS.format(rows=detailed_rows(wanted, _COLUMNS))
+    values = {**rollup_parameters(wanted), "space_kind": str(Kind.SPACE), "listed": SPACES_LISTED}
+    rows = fetch_rows(SpaceSaving, query, values)
+    gains = tuple(row for row in rows if row.tokens_saved >= 0)
+    return SpaceSavings(Side(gains), Side(tuple(row for row in rows if row.tokens_saved < 0)))
 
 
 RATE_DAYS = 7

@@ -160,7 +160,7 @@ def point_out(found: list[Observation], rows: Rows) -> list[tuple[Observation, s
 
 def observe(series: Series, facts: SpaceFacts) -> list[Observation]:
     """Return the unusual findings, most urgent first. Fewer than 20 assemblies raise no alarm."""
-    if not series.total.assemblies:
+    if series.total.assemblies < EXACT_BELOW:
         return []
     contexts = _Contexts.of(series, facts)
     found = [

@@ -17,6 +17,7 @@ from django.db import connection
 
 from contextopt.assemblies.figures import BY_NAME
 from contextopt.assemblies.models import Kind
+from dashboard.kit.charts.tiles import Proportion
 from dashboard.kit.formats import approximate, whole
 from dashboard.kit.periods import Bucket, Period
 from dashboard.rollups.histograms import (
@@ -99,9 +100,9 @@ class Figures(NamedTuple):
         return self._replace(p50_ms=p50, p95_ms=p95, p99_ms=p99)
 
     @property
-    def empty_rate(self) -> float | None:
-        """The share of empty contexts among those of spaces, 0 to 1."""
-        return self.empties / self.contexts if self.contexts else None
+    def emptiness(self) -> Proportion:
+        """The empty contexts, of those of spaces."""
+        return Proportion(self.empties, self.contexts)
 
 
 NOTHING = Figures()
@@ -111,7 +112,9 @@ NOTHING = Figures()
 class Series:
     """Figures of each bucket and of the whole period, for all kinds together and for each kind.
 
-    `totals` are the whole period's by kind, and `kinds` those of the buckets.
+    `totals` are the whole period's by kind, and `kinds` those of the buckets. A young period has fewer than
+    `EXACT_BELOW` assemblies: `log` then has each of them, oldest first. `shown` is the kind that the reader
+    chose.
     """
 
     period: Period
@@ -120,10 +123,21 @@ class Series:
     kinds: Mapping[str, tuple[Figures, ...]] = field(default_factory=dict)
     stages: tuple["StageFigures", ...] = ()
     totals: Mapping[str, Figures] = field(default_factory=dict)
+    log: tuple[LogRow, ...] = ()
+    shown: str = ""
+
+    @property
+    def is_young(self) -> bool:
+        """There are too few assemblies for rates, targets and comparisons."""
+        return bool(self.log)
 
     @property
     def kind(self) -> str:
-        """The kind whose time and truncation are shown: contexts of spaces, or the most frequent kind."""
+        """The kind whose time and truncation are shown: the chosen one, contexts of spaces, or the most
+        frequent kind.
+        """
+        if self.shown in self.totals:
+            return self.shown
         counts = {kind: figures.assemblies for kind, figures in self.totals.items()}
         return str(Kind.SPACE) if Kind.SPACE in counts or not counts else max(counts, key=counts.__getitem__)
 
@@ -298,7 +312,9 @@ def read_series(wanted: FigureFilter, prices: PriceList | None = None) -> Series
     stages = [row.stage for row in series.stages if row.assemblies < EXACT_BELOW]
     if not kinds and not stages:
         return series
-    return _with_exact(series, kinds, read_small_groups(wanted, kinds, stages))
+    rows = read_small_groups(wanted, kinds, stages)
+    log = tuple(rows) if series.total.assemblies < EXACT_BELOW else ()
+    return replace(_with_exact(series, kinds, rows), log=log)
 
 
 def read_earlier(wanted: FigureFilter, prices: PriceList) -> Series:

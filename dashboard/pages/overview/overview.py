@@ -1,5 +1,6 @@
 """The overview: measured figures, and observations about them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -22,31 +23,41 @@ from contextopt.spaces.models import Space
 from contextopt.sql import fetch_all
 from dashboard.kit.charts.panels import Cells, ChartPanel, make_table, stream_columns
 from dashboard.kit.charts.plots import Mark
-from dashboard.kit.charts.tiles import NO_VOTES
+from dashboard.kit.charts.tiles import NO_VOTES, Tile
 from dashboard.kit.filters import STAGE_NAMES, STAGES, PeriodForm, SpaceFilterForm, ViewPage
+from dashboard.kit.formats import kinds_of
 from dashboard.kit.periods import Bucket
 from dashboard.kit.permissions import TeamRequest, page_for
 from dashboard.kit.responses import STOP_POLLING, count_polls, render_page, saved_views
 from dashboard.pages.overview.charts import CHARTS, ChartData, bucket_query, draw_chart
-from dashboard.pages.overview.cost import CostCard, Reported, build_cost, project_month, read_reported
-from dashboard.pages.overview.diagnosis import observe, point_out, read_space_facts
-from dashboard.pages.overview.figures import Series, read_earlier, read_series
-from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
-from dashboard.pages.overview.quality import (
-    read_changes,
-    read_feedback,
-    read_quality,
-    read_recall,
+from dashboard.pages.overview.cost import (
+    CostCard,
+    Reported,
+    SpaceSavings,
+    build_cost,
+    project_month,
+    read_reported,
+    read_space_savings,
 )
+from dashboard.pages.overview.diagnosis import observe, point_out, read_space_facts
+from dashboard.pages.overview.falls import build_alarm, find_falls
+from dashboard.pages.overview.figures import Series, read_earlier, read_series
+from dashboard.pages.overview.firstcard import build_answers
+from dashboard.pages.overview.kindcharts import apart_figure, columns_of, votes_columns, votes_figure
+from dashboard.pages.overview.quality import PeriodChange, read_changes, read_feedback, read_quality
+from dashboard.pages.overview.recall import read_recall, read_recall_fall
 from dashboard.pages.overview.tiles import (
     Compared,
     Places,
     Rows,
-    build_cards,
     build_tiles,
+    headline_words,
     kind_rows,
     month_tile,
+    quality_tiles,
+    saving_tiles,
 )
+from dashboard.pages.overview.youngcharts import describe_span, young_figures, young_heads
 from dashboard.rollups.queries import FigureFilter, is_behind, read_prices
 
 
@@ -93,19 +104,34 @@ APART = "apart"
 class OverviewForm(SpaceFilterForm, PeriodForm):
     """Filters of the overview. Callers choose the names of phases and models, so those are text fields."""
 
-    chip_names = ("space", "stage", "kind", "phase", "config", "model", "kinds")
+    chip_names = ("space", "stage", "kind", "phase", "config", "model")
     stage = forms.ChoiceField(choices=[("", "All stages"), *STAGES], required=False)
     kind = forms.ChoiceField(choices=[("", "All kinds"), *Kind.choices], required=False)
     phase = forms.CharField(max_length=MAX_PHASE_CHARS, required=False, strip=False)
     config = forms.IntegerField(min_value=1, max_value=INT_MAX, required=False)
     model = forms.CharField(max_length=MODEL_MAX, required=False, strip=False)
+    # The kind whose time and truncation the charts show, or a line for each.
     kinds = forms.ChoiceField(
-        choices=[("", "Combined"), (APART, "Split by kind")], required=False, label="Charts"
+        choices=[("", "Default"), *Kind.choices, (APART, "Split by kind")], required=False
     )
 
     @property
     def is_apart(self) -> bool:
         return self.cleaned_data.get("kinds") == APART
+
+    @property
+    def shown_kind(self) -> str:
+        chosen = self.cleaned_data.get("kinds") or ""
+        return "" if chosen == APART else str(chosen)
+
+    def kind_choices(self, series: Series) -> list[tuple[str, str, bool]]:
+        """Return the kinds that the charts can show, each with its query string and whether it is chosen."""
+        kinds = [kind for kind in Kind.values if kind in series.totals]
+        if len(kinds) < 2:
+            return []
+        shown = APART if self.is_apart else series.kind
+        offered = [*((kind, kinds_of(kind).capitalize()) for kind in kinds), (APART, "Split by kind")]
+        return [(label, self.query(kinds=kind), kind == shown) for kind, label in offered]
 
     @cached_property
     def kept(self) -> dict[str, object]:
@@ -155,6 +181,8 @@ TEMPLATE = "dashboard/overview.html"
 TABLE_TEMPLATE, TABLE_PARTIAL = "dashboard/chart_table.html", "dashboard/_chart_table.html"
 # This chart exists only if votes are collected.
 VOTES = "votes"
+# The charts in view without scrolling.
+HEADLINES = ("ratio", "time", "truncation")
 
 
 @page_for(Role.VIEWER, "GET")
@@ -249,7 +277,7 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
     now = timezone.now()
     wanted = form.to_filter(now)
     prices = read_prices(wanted)
-    series = read_series(wanted, prices)
+    series = replace(read_series(wanted, prices), shown=form.shown_kind)
     before = read_earlier(wanted, prices)
     votes, rows = read_feedback(wanted), _rows(form, series)
     by_stage = votes.stages if votes else {}
@@ -270,14 +298,17 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         read_feedback(wanted.before()) if votes else None,
         read_recall(wanted),
     )
+    savings = read_space_savings(wanted)
+    places = _places(form, series, rows)
     return {
         "period": series.period,
         "total": series.total,
-        "cards": build_cards(compared, _places(form, series, rows), changes),
-        "tiles": [
-            *build_tiles(series, before, rows, wanted.kind),
-            month_tile(project_month(series, wanted, now)),
-        ],
+        "young_span": describe_span(series) if series.is_young else "",
+        **(_first_card(compared, savings, places, changes) if series.total.assemblies else {}),
+        "kind_choices": form.kind_choices(series),
+        "groups": _tile_groups(compared, savings, places, wanted, now),
+        "savings": savings if savings.is_mixed else None,
+        "rows_url": form.rows_url(),
         "cost": _cost(wanted, series, before, rows) if series.total.contexts else None,
         "panels": _panels(data, is_apart=form.is_apart),
         "charts": _charts(data, form),
@@ -290,6 +321,37 @@ def _figures(request: TeamRequest, form: OverviewForm) -> dict[str, Any]:
         "has_votes": votes is not None,
         "has_prices": series.total.priced > 0,
         "is_behind": is_behind(),
+    }
+
+
+def _first_card(
+    found: Compared, savings: SpaceSavings, places: Places, changes: list[PeriodChange]
+) -> dict[str, Any]:
+    """Return the three answers, and the alarm if quality fell. Few assemblies raise none."""
+    recall = read_recall_fall(*found.recall) if found.recall else None
+    falls = find_falls(found, recall, places)
+    return {
+        "answers": build_answers(found, falls, savings, places),
+        "alarm": build_alarm(falls, changes, found.now.period),
+    }
+
+
+def _tile_groups(
+    found: Compared, savings: SpaceSavings, places: Places, wanted: FigureFilter, now: datetime
+) -> dict[str, list[Tile]]:
+    """Return the tiles behind "More". A young period has no saving, and a sum of gains and losses is not
+    projected.
+    """
+    series = found.now
+    tiles = build_tiles(series, found.before, places.rows, wanted.kind)
+    is_projected = not (series.is_young or savings.is_mixed)
+    month = [month_tile(project_month(series, wanted, now))] if is_projected else []
+    saved = [] if series.is_young else saving_tiles(found, savings, places)
+    return {
+        "quality": quality_tiles(found, places),
+        "saved": [*saved, *month],
+        "tokens": [tile for tile in tiles if tile.slug != "time"],
+        "time": [tile for tile in tiles if tile.slug == "time"],
     }
 
 
@@ -308,10 +370,14 @@ def _places(form: OverviewForm, series: Series, rows: Rows) -> Places:
         reverse("dashboard:reviews"),
         reverse("dashboard:tasks"),
         f"{sets}?{urlencode({'space': asked['space']})}" if "space" in asked else sets,
+        lambda set_id: reverse("dashboard:question_set", args=[set_id]),
+        f"{reverse('dashboard:feedback_votes')}?{urlencode(asked)}&{_span(series)}",
     )
 
 
 def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
+    if data.series.is_young:
+        return {slug: figure.to_plotly_json() for slug, figure in young_figures(data).items()}
     draw = apart_figure if form.is_apart else draw_chart
     figures = {slug: draw(chart, data) for slug, chart in CHARTS.items()}
     if data.votes:
@@ -319,11 +385,33 @@ def _charts(data: ChartData, form: OverviewForm) -> dict[str, Any]:
     return {slug: figure.to_plotly_json() for slug, figure in figures.items()}
 
 
-def _panels(data: ChartData, *, is_apart: bool) -> list[ChartPanel]:
-    """Return the charts in order; the votes stand beside the saving, which comes first."""
-    saving, *others = CHARTS
-    slugs = (saving, *([VOTES] if data.votes else []), *others)
-    return [_panel(slug, data.series, is_apart=is_apart) for slug in slugs]
+def _panels(data: ChartData, *, is_apart: bool) -> dict[str, list[ChartPanel]]:
+    """Return the charts by their place on the page: the headline figures, and two groups behind "More".
+
+    A young period has only the headline figures, with exact values.
+    """
+    series = data.series
+    if series.is_young:
+        heads = young_heads(series)
+        headline = [
+            ChartPanel(slug, CHARTS[slug].title, heads[slug][1], figure=heads[slug][0]) for slug in HEADLINES
+        ]
+        return {"headline": headline, "quality": [], "tokens": []}
+    heads = headline_words(series)
+    headline = [
+        replace(_panel(slug, series, is_apart=is_apart), figure=heads[slug][0], note=heads[slug][1])
+        for slug in HEADLINES
+    ]
+    others = [_panel(slug, series, is_apart=is_apart) for slug in CHARTS if slug not in HEADLINES]
+    votes = [_panel(VOTES, series, is_apart=is_apart)] if data.votes else []
+    return {"headline": headline, "quality": votes, "tokens": others}
+
+
+def _headline(heads: Mapping[str, tuple[str, str]]) -> list[ChartPanel]:
+    return [
+        ChartPanel(slug, CHARTS[slug].title, note, figure=figure)
+        for slug, (figure, note) in ((slug, heads[slug]) for slug in HEADLINES)
+    ]
 
 
 def _panel(slug: str, series: Series, *, is_apart: bool) -> ChartPanel:

@@ -1,27 +1,23 @@
-"""The worth of the savings: verdicts, votes, recall, completed tasks, and changes that may explain it."""
+"""The worth of the savings: verdicts, votes, completed tasks, and changes that may explain it."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
 from django.urls import reverse
 from django.utils.text import Truncator
 
 from contextopt.assemblies.models import DEMO_ACTOR
 from contextopt.engine.settings import SETTINGS
 from contextopt.people.models import AuditEvent, Team
-from contextopt.spaces.configs import ContextConfig
 from contextopt.spaces.models import Space
 from contextopt.sql import fetch_all
 from dashboard.kit.charts.tiles import NO_VOTES, Proportion
 from dashboard.kit.formats import setting_label, setting_words
 from dashboard.kit.periods import Period
 from dashboard.rollups.queries import FigureFilter, rollup_parameters
-from memory.questions.evaluations import settings_key
-from memory.questions.models import Evaluation, QuestionSet
 from memory.review.models import Verdict
 
 CHANGES_SHOWN = 8
@@ -34,13 +30,16 @@ PUBLISHED, ACTIVATED = "config.published", "config.activated"
 
 @dataclass(frozen=True, slots=True)
 class PeriodChange:
-    """One change. `mark` is its short name on a chart, `url` where it can be read."""
+    """One change. `mark` is its short name on a chart, `url` where it can be read, `space` the slug of the
+    only space that it concerns.
+    """
 
     at: datetime
     mark: str
     title: str
     details: str = ""
     url: str = ""
+    space: str = ""
 
 
 def read_changes(team: Team, wanted: FigureFilter, spaces: Mapping[str, Space]) -> list[PeriodChange]:
@@ -91,6 +90,7 @@ def _config_change(event: AuditEvent, chosen: Space | None, spaces: Mapping[str,
         f"Config {version}{name} {verb} by {event.actor.partition(':')[2] or event.actor}",
         _details(event.before, event.after),
         reverse("dashboard:space_settings", args=[slug]) if space else "",
+        slug,
     )
 
 
@@ -152,40 +152,40 @@ class Quality:
     """Counts of a period.
 
     `faults` are verdicts that blame the context, of all verdicts on answers that came to the review in the
-    period; `completed` are tasks begun in the period, of those that have ended; `retried` are the same for
-    tasks with at least one retry.
+    period, and `fault_points` those of each bucket; `completed` are tasks begun in the period, of those that
+    have ended; `retried` are the same for tasks with at least one retry.
     """
 
     faults: Proportion = NO_VOTES
     completed: Proportion = NO_VOTES
     retried: Proportion = NO_VOTES
+    fault_points: tuple[Proportion, ...] = field(default=(), compare=False)
 
 
-# Both periods at once, by indexes on a team's newest items and tasks. Tasks have no space, stage, config or
-# model, so they are counted only for a team as a whole.
+# Both periods at once, by indexes on a team's newest items and tasks: verdicts by bucket, 0 for all of the
+# period before, then tasks by period. Tasks have no space, stage, config or model, so they are counted only
+# for a team as a whole.
 _QUALITY = """
-SELECT is_now, v.faults, v.verdicts, t.completed, t.ended, t.retried_completed, t.retried
-  FROM (SELECT i.created_at >= %(start)s AS is_now, count(*) AS verdicts,
-               count(*) FILTER (WHERE s.verdict = ANY(%(faults)s)) AS faults
-          FROM memory_reviewitem i
-          JOIN memory_reviewslot s ON s.item_id = i.id AND s.verdict <> ''
-          JOIN contextopt_assembly a ON a.id = i.assembly_id
-         WHERE i.team_id = %(team_id)s AND i.created_at >= %(before)s AND i.created_at < %(until)s
-           AND (i.created_at >= %(start)s OR i.created_at < %(before_until)s)
-           {narrowed}
-         GROUP BY 1) v
-  FULL JOIN (
-        SELECT t.created_at >= %(start)s AS is_now, count(*) AS ended,
-               count(*) FILTER (WHERE t.state = 'completed') AS completed,
-               count(*) FILTER (WHERE has.retries) AS retried,
-               count(*) FILTER (WHERE has.retries AND t.state = 'completed') AS retried_completed
-          FROM contextopt_task t
-         CROSS JOIN LATERAL (
-               SELECT EXISTS (SELECT FROM contextopt_attempt r WHERE r.task_id = t.id) AS retries) has
-         WHERE %(is_whole)s AND t.team_id = %(team_id)s AND t.state <> 'open'
-           AND t.created_at >= %(before)s AND t.created_at < %(until)s
-           AND (t.created_at >= %(start)s OR t.created_at < %(before_until)s)
-         GROUP BY 1) t USING (is_now)
+SELECT 'verdicts', width_bucket(i.created_at, %(edges)s::timestamptz[]) AS bucket,
+       count(*) FILTER (WHERE s.verdict = ANY(%(faults)s)), count(*), 0, 0
+  FROM memory_reviewitem i
+  JOIN memory_reviewslot s ON s.item_id = i.id AND s.verdict <> ''
+  JOIN contextopt_assembly a ON a.id = i.assembly_id
+ WHERE i.team_id = %(team_id)s AND i.created_at >= %(before)s AND i.created_at < %(until)s
+   AND (i.created_at >= %(start)s OR i.created_at < %(before_until)s)
+   {narrowed}
+ GROUP BY 2
+ UNION ALL
+SELECT 'tasks', (t.created_at >= %(start)s)::integer AS period,
+       count(*) FILTER (WHERE t.state = 'completed'), count(*),
+       count(*) FILTER (WHERE has.retries AND t.state = 'completed'), count(*) FILTER (WHERE has.retries)
+  FROM contextopt_task t
+ CROSS JOIN LATERAL (
+       SELECT EXISTS (SELECT FROM contextopt_attempt r WHERE r.task_id = t.id) AS retries) has
+ WHERE %(is_whole)s AND t.team_id = %(team_id)s AND t.state <> 'open'
+   AND t.created_at >= %(before)s AND t.created_at < %(until)s
+   AND (t.created_at >= %(start)s OR t.created_at < %(before_until)s)
+ GROUP BY 2
 """
 _OF_ITEMS = {name: f"i.{name}" for name in ("space_id", "stage", "config_version")}
 
@@ -202,24 +202,32 @@ def read_quality(wanted: FigureFilter) -> tuple[Quality, Quality]:
         "is_whole": not any(value is not None for value in narrowed),
     }
     rows = fetch_all(_QUALITY.format(narrowed=wanted.where("a.", **_OF_ITEMS)), values)
-    found = {row[0]: _read(row) for row in rows}
-    return found.get(True, Quality()), found.get(False, Quality())
-
-
-def _read(row: tuple[int | None, ...]) -> Quality:
-    _, faults, verdicts, completed, ended, retried_completed, retried = (value or 0 for value in row)
-    return Quality(
-        Proportion(faults, verdicts), Proportion(completed, ended), Proportion(retried_completed, retried)
+    verdicts = {
+        bucket: Proportion(hits, count) for what, bucket, hits, count, *_ in rows if what == "verdicts"
+    }
+    tasks = {
+        place: (Proportion(hits, count), Proportion(*retried))
+        for what, place, hits, count, *retried in rows
+        if what == "tasks"
+    }
+    points = tuple(verdicts.get(bucket, NO_VOTES) for bucket in range(1, len(wanted.period.edges)))
+    none = (NO_VOTES, NO_VOTES)
+    return (
+        Quality(sum(points, NO_VOTES), *tasks.get(1, none), fault_points=points),
+        Quality(verdicts.get(0, NO_VOTES), *tasks.get(0, none)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Votes on the answers to the filtered assemblies: all, by stage, and by stage for each bucket."""
+    """Votes on the answers to the filtered assemblies: all, by stage, by stage for each bucket, and all of
+    each bucket.
+    """
 
     total: Proportion = NO_VOTES
     stages: Mapping[int, Proportion] = field(default_factory=dict)
     points: Mapping[int, tuple[Proportion, ...]] = field(default_factory=dict)
+    total_points: tuple[Proportion, ...] = ()
 
 
 # Votes are few compared with assemblies, and each belongs to one of them. The ORM takes three times as long.
@@ -261,95 +269,5 @@ def _by_stage(rows: list[tuple[int, int, int, int]], buckets: int) -> Feedback:
         total,
         {stage: votes for stage, votes in stages.items() if stage},
         {stage: tuple(points[stage]) for stage in stages if stage},
+        tuple(sum(votes, NO_VOTES) for votes in zip(*points.values(), strict=True)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """The mean recall over all questions in the last evaluations of the settings that were active at one
-    moment, with the space's own budget.
-
-    `sets` counts the sets, evaluated or not.
-    """
-
-    sets: int = 0
-    questions: int = 0
-    recall: float | None = None
-
-    @property
-    def proportion(self) -> Proportion:
-        """The recall as questions found, of those asked."""
-        return Proportion(round((self.recall or 0.0) * self.questions), self.questions)
-
-
-def read_recall(wanted: FigureFilter) -> tuple[Recall, Recall] | None:
-    """Return the recall at the end of the period and at its start.
-
-    None if a stage, phase, config or model is filtered.
-    """
-    if any((wanted.stage, wanted.phase, wanted.config_version, wanted.model)):
-        return None
-    sets = QuestionSet.objects.filter(space__team=wanted.team_id)
-    if wanted.space_id is not None:
-        sets = sets.filter(space=wanted.space_id)
-    spaces = list(sets.values_list("space_id", "space__slug"))
-    if not spaces:
-        return Recall(), Recall()
-    slugs = {slug: space_id for space_id, slug in spaces}
-    moments = (wanted.period.until, wanted.period.start)
-    configs = _active_at(wanted.team_id, slugs, moments)
-    now, before = (
-        _newest(len(spaces), active, moment) for active, moment in zip(configs, moments, strict=True)
-    )
-    return now, before
-
-
-def _active_at(
-    team_id: int, slugs: Mapping[str, int], moments: Sequence[datetime]
-) -> list[list[ContextConfig]]:
-    """Return the settings of these spaces that were active at each moment.
-
-    The first change after a moment names the version that was active until then.
-    """
-    changes = AuditEvent.objects.filter(
-        team=team_id, action__in=(PUBLISHED, ACTIVATED), at__gte=min(moments)
-    ).order_by("-at", "-id")
-    replaced: list[dict[int, int]] = [{} for _ in moments]
-    for subject, at, before in changes.values_list("subject", "at", "before"):
-        space_id = slugs.get(subject.rpartition(" ")[0])
-        if space_id is None or "version" not in before:
-            continue
-        for versions, moment in zip(replaced, moments, strict=True):
-            if at >= moment:
-                versions[space_id] = before["version"]
-    wanted = Q(is_active=True) | Q(version__in={version for each in replaced for version in each.values()})
-    configs = list(ContextConfig.objects.filter(wanted, space__in=slugs.values()))
-    return [
-        [
-            each
-            for each in configs
-            if (each.version == versions[each.space_id] if each.space_id in versions else each.is_active)
-        ]
-        for versions in replaced
-    ]
-
-
-def _newest(sets: int, active: Sequence[ContextConfig], moment: datetime) -> Recall:
-    """Return the recall in the newest evaluation of each set before the moment."""
-    if not active:
-        return Recall(sets)
-    of_settings = Q(
-        *(
-            Q(question_set__space=config.space_id)
-            & (Q(config_version=config.version) | Q(settings_key=settings_key(config.settings)))
-            for config in active
-        ),
-        _connector=Q.OR,
-    )
-    done = Evaluation.objects.done().filter(of_settings, context_tokens=None, created_at__lt=moment)
-    newest = done.order_by("question_set", "-created_at", "-id").distinct("question_set")
-    found = list(newest.values_list("questions", "recall"))
-    questions = sum(asked for asked, _ in found)
-    if not questions:
-        return Recall(sets)
-    return Recall(sets, questions, sum(asked * (recall or 0.0) for asked, recall in found) / questions)

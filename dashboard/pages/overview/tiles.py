@@ -1,7 +1,7 @@
 """The overview's tiles: a value, its change against the period before, and one more fact."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from contextopt.assemblies.models import BASELINES, SLOW_MS, Kind
 from contextopt.engine.wording import plural
@@ -9,7 +9,6 @@ from dashboard.kit.charts.tiles import (
     NO_VOTES,
     Change,
     Proportion,
-    SavingCard,
     Tile,
     describe_change,
     describe_growth,
@@ -30,9 +29,10 @@ from dashboard.kit.formats import (
     ratio,
     whole,
 )
-from dashboard.pages.overview.cost import MonthProjection, Saving, saving_of
+from dashboard.pages.overview.cost import MonthProjection, Saving, Side, SpaceSavings, saving_of
 from dashboard.pages.overview.figures import NOTHING, Figures, Series
-from dashboard.pages.overview.quality import Feedback, PeriodChange, Quality, Recall
+from dashboard.pages.overview.quality import Feedback, Quality
+from dashboard.pages.overview.recall import Recall
 
 AGENT_KINDS = frozenset(Kind.values) - {Kind.SPACE}
 
@@ -64,46 +64,60 @@ class Places:
     reviews: str
     tasks: str
     questions: str
+    question_set: Callable[[int], str]
+    votes: str
 
 
-def build_cards(found: Compared, places: Places, changes: Sequence[PeriodChange]) -> list[SavingCard]:
-    """Return a card for contexts of spaces and one for agents, each only if it has assemblies."""
-    cards = []
-    if Kind.SPACE in found.now.kinds:
-        cards.append(_space_card(found, places, changes))
-    if AGENT_KINDS & found.now.kinds.keys():
-        cards.append(_agent_card(found, places))
-    return cards
-
-
-def _space_card(found: Compared, places: Places, changes: Sequence[PeriodChange]) -> SavingCard:
-    total = found.now.total
-    saved = _saved_tile("saved", "Tokens saved, space contexts", found, {Kind.SPACE}, places)
-    quality = [
+def quality_tiles(found: Compared, places: Places) -> list[Tile]:
+    """Return the tiles of votes, verdicts, recall, empty contexts and ended tasks, as far as they apply."""
+    now, before = found.quality, found.quality_before
+    tiles = [
         *([_liked_tile(found.votes, found.votes_before, places.downvotes)] if found.votes else []),
         *_faults_tile(found, places.reviews),
         *([_recall_tile(*found.recall, places.questions)] if found.recall else []),
-        empty_tile(total, found.before.total, places.rows({"empty": "yes"})),
     ]
-    worse = [tile for tile in quality if tile.is_worse]
-    alarm = " ".join(f"{tile.label} {tile.change.words} {tile.change.amount}: {tile.fact}." for tile in worse)
-    since = next((f" Last change: {change.title}." for change in changes[:1] if change.details), "")
-    links = [("Downvotes", places.downvotes)] if any(tile.slug == "liked" for tile in worse) else []
-    return SavingCard(
-        "space", "Space contexts", (saved, *quality), f"{alarm}{since}" if alarm else "", tuple(links)
-    )
-
-
-def _agent_card(found: Compared, places: Places) -> SavingCard:
-    now, before = found.quality, found.quality_before
-    tiles = [_saved_tile("agents", "Tokens saved, agents", found, AGENT_KINDS, places)]
+    if Kind.SPACE in found.now.kinds:
+        empty = places.rows({"empty": "yes"})
+        tiles.append(empty_tile(found.now.total, found.before.total, empty))
     for slug, label, ended, earlier in (
         ("completed", "Tasks completed", now.completed, before.completed),
         ("retried", "Completed after a retry", now.retried, before.retried),
     ):
         if ended.count:
             tiles.append(_ended_tile(slug, label, ended, earlier, places.tasks))
-    return SavingCard("agents", "Agents", tuple(tiles))
+    return tiles
+
+
+def saving_tiles(found: Compared, savings: SpaceSavings, places: Places) -> list[Tile]:
+    """Return the tokens saved by contexts of spaces, and by those of agents.
+
+    Spaces that took more tokens than their baseline have a tile of their own.
+    """
+    tiles = []
+    if savings.is_mixed:
+        tiles += [_side_tile(savings.gains, places), _side_tile(savings.losses, places)]
+    elif Kind.SPACE in found.now.kinds:
+        tiles.append(_saved_tile("saved", "Tokens saved, space contexts", found, {Kind.SPACE}, places))
+    if AGENT_KINDS & found.now.kinds.keys():
+        tiles.append(_saved_tile("agents", "Tokens saved, agents", found, AGENT_KINDS, places))
+    return tiles
+
+
+def _side_tile(side: Side, places: Places) -> Tile:
+    slug, name = ("saved", "Tokens saved") if side.tokens_saved >= 0 else ("costly", "Extra tokens")
+    value, magnitude = compact(abs(side.tokens_saved))
+    return Tile(
+        slug, f"{name}, {plural(side.spaces, 'space')}", value, magnitude, Change(),
+        f"{fewer_words(side.rate)} than the last 10 records",
+        link=places.rows(side_filters(side)),
+    )  # fmt: skip
+
+
+def side_filters(side: Side) -> dict[str, str]:
+    """Return the filters that select the contexts of a side: of its only space, or else of all spaces."""
+    if side.spaces == 1:
+        return {"space": side.listed[0].slug, "kind": str(Kind.SPACE)}
+    return {"kind": str(Kind.SPACE), **({"sort": "saved"} if side.tokens_saved >= 0 else {})}
 
 
 def _saved_tile(
@@ -156,11 +170,13 @@ def _recall_tile(now: Recall, before: Recall, link: str) -> Tile:
         fact = "not evaluated under the active settings" if now.sets else none
         return Tile("recall", "Recall on question sets", NONE, "", Change(), fact, link=link)
     few = "" if now.proportion.is_comparable else ", too few to compare"
+    same, then = now.among(before), before.among(now)
     return Tile(
         "recall", "Recall on question sets", points(now.recall), unit(now.recall),
-        describe_change(now.recall, before.recall, "higher", in_points),
+        describe_change(same.recall, then.recall, "higher", in_points),
         f"of {plural(now.questions, 'question')}, last evaluation{few}",
-        link=link, is_worse=now.proportion.is_below(before.proportion),
+        link=link, is_worse=now.below is not None or same.proportion.is_below(then.proportion),
+        more=f"“{now.below.name}” is below its minimum" if now.below else "",
     )  # fmt: skip
 
 
@@ -173,10 +189,17 @@ def _ended_tile(slug: str, label: str, now: Proportion, before: Proportion, link
 
 
 def build_tiles(series: Series, earlier: Series, rows: Rows, kind: str | None) -> list[Tile]:
-    """Return the tiles below the cards. `kind` is the kind that the page is filtered by, if any.
+    """Return the tiles of tokens, records and times. `kind` is the kind that the page is filtered by, if any.
 
-    Time and truncation are those of one kind.
+    Time and truncation are those of one kind. Few assemblies are compared with nothing, not even a target.
     """
+    tiles = _tiles(series, earlier, rows, kind)
+    if series.is_young:
+        return [replace(tile, target="", change=Change()) for tile in tiles]
+    return tiles
+
+
+def _tiles(series: Series, earlier: Series, rows: Rows, kind: str | None) -> list[Tile]:
     now, before = series.total, earlier.total
     own, own_before = series.of_kind.total, earlier.totals.get(series.kind, NOTHING)
     return [
@@ -220,6 +243,17 @@ def build_tiles(series: Series, earlier: Series, rows: Rows, kind: str | None) -
     ]  # fmt: skip
 
 
+def headline_words(series: Series) -> dict[str, tuple[str, str]]:
+    """Return the figure and the note of each headline chart. Time and truncation are of one kind."""
+    own, kinds = series.of_kind.total, kinds_of(series.kind)
+    time = NONE if own.p95_ms is None else f"{milliseconds(own.p95_ms)} ms"
+    return {
+        "ratio": (ratio(series.total.ratio), "mean share of records kept"),
+        "time": (time, f"p95 of {kinds}"),
+        "truncation": (percent(own.truncation_rate), f"share of {kinds} that dropped a record"),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class KindRow:
     """The time and the truncation of a kind of assembly, with the URL of its slowest ones."""
@@ -240,12 +274,12 @@ def kind_rows(series: Series, rows: Rows) -> list[KindRow]:
 
 def empty_tile(now: Figures, before: Figures, link: str) -> Tile:
     value, magnitude = compact(now.empties) if now.contexts else (NONE, "")
-    empty, earlier = Proportion(now.empties, now.contexts), Proportion(before.empties, before.contexts)
     return Tile(
         "empty", "Empty contexts", value, magnitude,
         describe_growth(now.empties, before.empties, "lower"),
-        f"{percent(now.empty_rate, 1)} of {plural(now.contexts, 'space context')}",
-        "never counted as savings", link if now.empties else "", is_worse=earlier.is_below(empty),
+        f"{percent(now.emptiness.rate, 1)} of {plural(now.contexts, 'space context')}",
+        "never counted as savings", link if now.empties else "",
+        is_worse=before.emptiness.is_below(now.emptiness),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from dashboard.pages.overview.figures import Figures, read_series
 from dashboard.rollups.fold import keep_rollups
 from dashboard.rollups.models import ModelPrice
 from tests.dashboard.conftest import html_of
-from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row
+from tests.dashboard.pages.overview.test_figures import JUST_NOW, NOW, ask, log_row, settle
 from tests.dashboard.pages.overview.test_overview import tile_of
 from tests.factories import make_gateway_request
 
@@ -58,21 +58,23 @@ def test_a_saving_is_worth_the_mean_price_of_its_prompts(owner_client: Client, s
     # 100 tokens, of prompts whose 4,000 tokens cost 3,000 × 1 + 1,000 × 12.5 millionths.
     assert saving.dollars == pytest.approx(100 * 15_500 / 4_000 / 1e6)
     assert saving.dollars_listed == pytest.approx(100 * 10 / 1e6)
+    settle(space)
     tile = tile_of(html_of(owner_client, "/"), "saved")
-    assert "worth about $0.00039 after the cache, $0.0010 at list price<" in tile
+    assert "worth about $0.00039 after the cache, $0.0010 at list price, for 1 of 21 contexts<" in tile
     # A context without a conversation saves as much, but its worth is unknown.
     log_row(space, JUST_NOW, model="own")
     keep_rollups()
     again = saving_of(read_series(ask(space.team)), {"space"})
     assert (again.tokens_saved, again.dollars) == (200, pytest.approx(saving.dollars))
-    assert "at list price, for 1 of 2 contexts<" in tile_of(html_of(owner_client, "/"), "saved")
+    assert "at list price, for 1 of 22 contexts<" in tile_of(html_of(owner_client, "/"), "saved")
 
 
 def test_extra_tokens_are_a_cost(owner_client: Client, space: Space) -> None:
     enter_price()
     log_prompt(space, tokens_before=400, tokens_after=500)
+    settle(space)
     tile = tile_of(html_of(owner_client, "/"), "saved")
-    assert "cost about $0.00039 more after the cache, $0.0010 at list price<" in tile
+    assert "cost about $0.00039 more after the cache, $0.0010 at list price, for 1 of 21 contexts<" in tile
 
 
 @pytest.mark.parametrize("range_name", ["24h", "30d"])
@@ -88,6 +90,7 @@ def test_the_months_saving_is_projected_in_dollars_too(
     # Two prompts in the last 7 days, then 15.5 more days.
     expected = 4 * each + 2 * each / 7 * 15.5
     assert project_month(read_series(wanted), wanted, NOW).dollars == pytest.approx(expected)
+    settle(space)
     tile = tile_of(html_of(owner_client, f"/?range={range_name}"), "month")
     assert "priced part: about $0.0033" in tile
 
