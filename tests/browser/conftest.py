@@ -146,6 +146,11 @@ def choose_filter(page: Page, name: str, value: str) -> None:
     page.get_by_label(name, exact=True).select_option(value)
 
 
+def open_parts(page: Page) -> None:
+    """Open everything behind the Overview's "More". Later updates leave it open."""
+    page.evaluate("document.querySelectorAll('.more > details').forEach(part => { part.open = true; })")
+
+
 @pytest.fixture
 def check_accessibility() -> Callable[..., None]:
     """Fail on violations of all axe's rules, or of the named ones, unless their impact is spared."""

@@ -104,8 +104,8 @@ def check_versions(page: Page, made: dict[int, list[object]]) -> None:
         choose_filter(page, "Config", str(version))
         expect(total).to_have_text(str(CONTEXTS[version]))
         expect(page.locator("#tile-records .value")).to_have_text(f"{INCLUDED[version]}.0")
-        page.get_by_role("button", name="Table of Records per request").click()
-        page.locator("#table-records").get_by_role("link", name="List").click()
+        page.get_by_role("button", name="Table of Compression ratio").click()
+        page.locator("#table-ratio").get_by_role("link", name="List").click()
         shown = page.locator("#assemblies tbody th a")
         expect(shown).to_have_count(len(ids))
         assert sorted(map(int, shown.all_inner_texts())) == ids

@@ -14,19 +14,20 @@ from contextopt.spaces.models import Space
 from dashboard.demo import load_demo
 from dashboard.tasks import fold_assemblies
 from tests import factories
-from tests.browser.conftest import PHONE
+from tests.browser.conftest import PHONE, open_parts
 
 NOW = datetime.now(UTC)
 
 
 @pytest.fixture
 def space(team: Team) -> Space:
-    """A space with one assembly on each of the last ten days."""
+    """A space with three assemblies on each of the last ten days."""
     space = factories.make_space(team)
     factories.make_record(space, date=NOW - timedelta(days=11))
     for days in range(10):
         moment = NOW - timedelta(days=days)
-        factories.make_assembly(space, as_of=moment, created_at=moment)
+        for _ in range(3):
+            factories.make_assembly(space, as_of=moment, created_at=moment)
     fold_assemblies()
     return space
 
@@ -36,10 +37,11 @@ def rows_of(day: datetime) -> re.Pattern[str]:
 
 
 def test_a_legend_leaves_room_for_the_bars_on_a_phone(team: Team, open_page: Callable[..., Page]) -> None:
-    load_demo(team, now=NOW, actor="test", days=2, assemblies_a_day=4)
+    load_demo(team, now=NOW, actor="test", days=2, assemblies_a_day=12)
     fold_assemblies()
     page = open_page(**PHONE)
     page.goto("/?range=7d")
+    open_parts(page)
     names = page.locator("#plot-saved .legend .traces")
     expect(names.first).to_be_visible()
     tops = names.evaluate_all("found => found.map(node => Math.round(node.getBoundingClientRect().top))")
@@ -62,7 +64,7 @@ def test_the_arrow_keys_read_points_and_enter_lists_their_rows(
     check_accessibility(page)
     plot.press("Enter")
     expect(page).to_have_url(rows_of(day))
-    expect(page.locator("#assemblies tbody tr")).to_have_count(1)
+    expect(page.locator("#assemblies tbody tr")).to_have_count(3)
 
 
 @pytest.mark.usefixtures("space")
@@ -80,9 +82,9 @@ def test_dragging_over_days_shows_them_in_all_charts(open_page: Callable[..., Pa
     page.mouse.up()
     first, last = ((NOW - timedelta(days=13 - days)).date() for days in (3, 7))
     expect(page).to_have_url(re.compile(rf"\?range=custom&first={first}&last={last}"))
-    expect(page.locator("#tile-assemblies .value")).to_have_text("4")
+    expect(page.locator("#tile-assemblies .value")).to_have_text("12")
     page.go_back()
-    expect(page.locator("#tile-assemblies .value")).to_have_text("10")
+    expect(page.locator("#tile-assemblies .value")).to_have_text("30")
 
 
 @pytest.mark.usefixtures("space")

@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from contextopt.people.models import Team, User
 from contextopt.spaces.models import Space
 from tests import factories
-from tests.browser.conftest import DESK, choose_filter
+from tests.browser.conftest import DESK, choose_filter, open_parts
 
 SUBJECTS = ("Queue stuck after deploy", "Customer asks for SSO", "Restore from backup", "Weekly review")
 # The page polls like this every half minute.
@@ -71,7 +71,10 @@ def test_from_records_to_numbers(
     page.reload()
     expect(page.locator("#tile-assemblies .value")).to_have_text("6")
     expect(page.locator("#plot-ratio .main-svg").first).to_be_visible()
-    expect(page.locator("#plot-saved .bars path")).not_to_have_count(0)
+    # So few are shown one by one.
+    expect(page.locator("#plot-time .points path")).to_have_count(6)
+    expect(page.locator("#answer-enough")).to_contain_text("Nobody has judged yet.")
+    expect(page.locator("#answer-speed")).not_to_contain_text("target of")
     check_accessibility(page)
 
     # Filters work without a reload and can be shared.
@@ -109,8 +112,12 @@ def test_a_table_stays_open_over_polls_and_filters(
     check_accessibility: Callable[[Page], None],
 ) -> None:
     fill_by_api(live_server, team)
+    _, key = factories.make_key(team, name="second")
+    for _ in range(14):
+        call(live_server, key, "/assemblies", {"space": "support", "stage": 4})
     page = open_page(viewport={"width": 1440, "height": 900})
     page.goto("/?range=7d")
+    open_parts(page)
     button, table = page.get_by_role("button", name="Table of Tokens saved"), page.locator("#table-saved")
     expect(button).to_have_attribute("aria-expanded", "false")
     assert table.inner_html() == ""
@@ -126,20 +133,19 @@ def test_a_table_stays_open_over_polls_and_filters(
     # A poll updates all open tables without removing them.
     last = table.locator("tbody tr").last
     before = last.inner_text()
-    _, key = factories.make_key(team, name="second")
     call(live_server, key, "/assemblies", {"space": "support", "stage": 4})
     page.evaluate("document.querySelector('#table-time').dataset.mark = 'same'")
     with page.expect_response("**/overview/time/?range=7d"), page.expect_response("**/overview/saved/?*"):
         page.evaluate(POLL)
-    expect(page.locator("#tile-assemblies .value")).to_have_text("7")
+    expect(page.locator("#tile-assemblies .value")).to_have_text("21")
     expect(last).not_to_have_text(before)
     expect(page.locator("#table-time")).to_have_attribute("data-mark", "same")
     expect(button).to_have_attribute("aria-expanded", "true")
 
     # A filter updates them too, and the links keep the filter.
-    with page.expect_response("**/overview/saved/?range=7d&stage=3"):
-        choose_filter(page, "Stage", "3")
-    expect(table.get_by_role("link")).to_have_attribute("href", re.compile("stage=3"))
+    with page.expect_response("**/overview/saved/?range=7d&stage=4"):
+        choose_filter(page, "Stage", "4")
+    expect(table.get_by_role("link")).to_have_attribute("href", re.compile("stage=4"))
     expect(page.locator("#plot-ratio .main-svg").first).to_be_visible()
     button.press("Space")
     expect(table).to_be_hidden()
@@ -152,9 +158,9 @@ def test_a_table_is_a_page_without_scripts(
     fill_by_api(live_server, team)
     page = open_page(java_script_enabled=False)
     page.goto("/?range=7d&stage=4")
-    page.get_by_role("button", name="Table of Tokens saved").click()
-    expect(page).to_have_url(re.compile(r"/overview/saved/\?range=7d&.*stage=4"))
-    expect(page.get_by_role("heading", level=1)).to_have_text("Tokens saved")
+    page.get_by_role("button", name="Table of Compression ratio").click()
+    expect(page).to_have_url(re.compile(r"/overview/ratio/\?range=7d&.*stage=4"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compression ratio")
     page.get_by_role("link", name="List").click()
     expect(page.locator("#assemblies tbody tr")).to_have_count(5)
 

@@ -19,7 +19,7 @@ from dashboard.kit.filters import SavedView
 from dashboard.rollups.models import UnfoldedAssembly
 from dashboard.tasks import fold_assemblies
 from tests import factories
-from tests.browser.conftest import choose_filter
+from tests.browser.conftest import choose_filter, open_parts
 
 WEEK = 7
 # Daily contexts of stage 4 in the space of interest, this week and the week before.
@@ -117,6 +117,7 @@ def test_from_the_overview_to_the_rows(
 ) -> None:
     page = open_page(viewport={"width": 1440, "height": 900}, accept_downloads=True)
     page.goto("/?range=7d")
+    open_parts(page)
     expect(page.locator("#tile-assemblies .value")).to_have_text(str(WEEK * (THIS_WEEK + 3)))
     check_accessibility(page)
     page.evaluate("window.stillHere = true")

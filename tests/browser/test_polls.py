@@ -13,7 +13,7 @@ from dashboard.kit.responses import PAGE_ROWS
 from memory.questions.inputs import QuestionIn
 from memory.questions.sets import add_question, create_set
 from tests import factories
-from tests.browser.conftest import DESK
+from tests.browser.conftest import DESK, open_parts
 
 FOCUSED = "() => document.activeElement.textContent.trim() || document.activeElement.id"
 NO_STORAGE = """Object.defineProperty(window, "localStorage", {get() { throw new DOMException(); }})"""
@@ -64,6 +64,7 @@ def test_the_live_list_keeps_the_focus_and_its_columns(space: Space, open_page: 
 def test_the_overview_keeps_the_focus(space: Space, open_page: Callable[..., Page]) -> None:
     page = open_page(**DESK)
     page.goto("/")
+    open_parts(page)
     page.locator("#tile-assemblies a").focus()
     poll(page, "figures")
     expect(page.locator("#tile-assemblies a")).to_be_focused()
