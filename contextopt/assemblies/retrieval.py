@@ -20,7 +20,7 @@ from contextopt.assemblies.candidates import (
 )
 from contextopt.assemblies.shortage import embedding_warnings, nothing_relevant
 from contextopt.engine.assembly import LEDGER_DROPPED
-from contextopt.engine.details import Query, RecordDetail
+from contextopt.engine.details import TYPE_TOKENS, Query, RecordDetail
 from contextopt.engine.duplicates import numbers_in
 from contextopt.engine.queryanalysis import (
     Mentions,
@@ -80,8 +80,6 @@ LENDING = 2 / 3
 DETAIL_TOKENS = 12
 # Extra texts to read, to replace records that repeat another.
 SPARE_DETAILS = 30
-# A message's line is this much shorter than its summary, because it leaves out the type.
-TYPE_TOKENS = 3
 # Prose has about this many bytes per token.
 BYTES_PER_TOKEN = 4
 # Added to the best cosine: these times the share of the question's words in the best record by words, and

@@ -119,22 +119,22 @@ def shortage_warnings(asked: PreparedRequest, outcome: Assembled) -> Iterator[Co
 
 
 def _crowded_out(asked: PreparedRequest, outcome: Assembled) -> Iterator[ContextWarning]:
-    """Warn if pinned records leave no room for one that suits the question better."""
+    """Warn if pinned records leave no room for one that suits the question better than all kept ones."""
     kept = [entry for entry in outcome.ledger if entry.kept]
-    best = max(
-        (entry for entry in outcome.ledger if entry.reason == OVER_BUDGET),
-        key=lambda entry: entry.score,
-        default=None,
-    )
-    if best is None or not all(entry.pinned and entry.score < best.score for entry in kept):
+    too_large = [entry for entry in outcome.ledger if entry.reason == OVER_BUDGET]
+    best = max(too_large, key=lambda entry: entry.score, default=None)
+    if best is None or best.score <= max(entry.score for entry in kept) or not kept[0].pinned:
         return
     context = outcome.allocation.context
+    room = "no room for others" if all(entry.pinned for entry in kept) else "too little room"
     message = (
-        f"The pinned records leave no room for others in the context budget of {context:,} tokens. "
+        f"The pinned records leave {room} in the context budget of {context:,} tokens. "
         f"A record that suits the question better needs {plural(best.tokens, 'token')}."
         f"{_cause(asked, outcome)}"
     )
-    needed = max(context, outcome.stats.tokens_used) + best.tokens
+    # Pinned records that did not fit would go before it.
+    before = sum(entry.tokens for entry in too_large if entry.pinned and entry.id != best.id)
+    needed = max(context, outcome.stats.tokens_used) + before + best.tokens
     yield ContextWarning(BUDGET_TOO_SMALL, message, _larger_budget(asked, outcome, needed))
 
 

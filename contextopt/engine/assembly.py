@@ -1,6 +1,7 @@
 """Build one context: filter, score, allocate, truncate, render, count."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import tee
@@ -8,10 +9,13 @@ from itertools import tee
 from contextopt.engine.budget import (
     LEAN_SHARE,
     LOW_RELEVANCE,
+    OVER_BUDGET,
     Cut,
+    Dropped,
     allocate,
     cut_by_content,
     cut_by_worth,
+    pack,
     truncate,
 )
 from contextopt.engine.details import (
@@ -275,12 +279,14 @@ def _pack(
 ) -> _Chosen:
     """Cut the ranking, render it and count the exact text. Drop the last record until the count fits."""
     header, sight = room.header, request.sight
-    cut = truncate(selection.ranked, room.record_tokens, candidates.max_records)
-    if request.is_adaptive and request.query is not None:
-        cut = cut_by_worth(cut, request.query, request.config)
+    ranked, room_tokens, limit = selection.ranked, room.record_tokens, candidates.max_records
+    if request.query is not None:
+        cut = pack(ranked, room_tokens, limit)
+        cut = cut_by_worth(cut, request.query, request.config) if request.is_adaptive else cut
     elif request.is_adaptive:
-        lean_tokens = room.lean_tokens(stage3)
-        cut = cut_by_content(selection.ranked, room.record_tokens, candidates.max_records, lean_tokens)
+        cut = cut_by_content(ranked, room_tokens, limit, room.lean_tokens(stage3))
+    else:
+        cut = truncate(ranked, room_tokens, limit)
     is_in_sight = bool(sight.headers) and digest(header.text) in sight.headers
     unseen = FittedHeader("", 0, header.is_cut) if is_in_sight else header
     order: tuple[int, ...] = ()
@@ -298,19 +304,26 @@ def _pack(
         cut = cut.without_last()
     if sight.records:
         # Dropped records that an earlier block shows are kept, since they are in the prompt anyway.
-        seen = tuple(scored for scored in cut.dropped if sight.has(scored.record))
-        dropped = tuple(scored for scored in cut.dropped if not sight.has(scored.record))
-        cut = Cut(cut.kept + seen, dropped, cut.reason)
+        seen = [one.scored for one in cut.dropped if sight.has(one.scored.record)]
+        cut = Cut.of([*cut.kept, *seen], [one for one in cut.dropped if not sight.has(one.scored.record)])
     return _Chosen(cut, selection, order, text, tokens)
 
 
 def _wants_more(candidates: _Candidates, chosen: _Chosen, query: Query | None) -> bool:
-    """Return whether the context could improve with candidates or texts that were not loaded."""
+    """Return whether the context could improve with candidates or texts that were not loaded.
+
+    Small records that fill the room left by larger ones need no more than their summary.
+    """
     if candidates.unseen > 0 and not chosen.cut.dropped:
         return True
     if query is None or not query.details:
         return False
-    return any(scored.record.id not in query.details for scored in chosen.cut.kept)
+    too_large = (one.scored for one in chosen.cut.dropped if one.reason == OVER_BUDGET)
+    first = next(too_large, None)
+    return any(
+        scored.record.id not in query.details and (first is None or precedence(scored) > precedence(first))
+        for scored in chosen.cut.kept
+    )
 
 
 def _baseline(
@@ -351,9 +364,12 @@ def _stats(
     used = chosen.tokens + sight.tokens
     included = len(chosen.cut.kept)
     dropped = filtered - included
-    duplicates = len(chosen.selection.duplicates)
-    cut_off = dropped - duplicates
-    reasons = {DUPLICATE_OF: duplicates, chosen.cut.reason or NOT_LOADED: cut_off}
+    reasons = Counter(one.reason for one in chosen.cut.dropped)
+    # Candidates that were not loaded rank below the last one that was.
+    rest = chosen.cut.dropped[-1].reason if chosen.cut.dropped else NOT_LOADED
+    reasons[rest] += dropped - len(chosen.cut.dropped) - len(chosen.selection.duplicates)
+    is_cut = any(count for reason, count in reasons.items() if reason != LOW_RELEVANCE)
+    reasons[DUPLICATE_OF] = len(chosen.selection.duplicates)
     return ContextStats(
         records_filtered=filtered,
         records_included=included,
@@ -362,7 +378,7 @@ def _stats(
         tokens_available=allocation.context,
         utilisation=used / allocation.context if allocation.context else None,
         compression_ratio=included / filtered if filtered else None,
-        truncated=header.is_cut or (cut_off > 0 and chosen.cut.reason != LOW_RELEVANCE),
+        truncated=header.is_cut or is_cut,
         outside_window=candidates.counts.outside_window,
         deleted=candidates.counts.deleted,
         dropped_by_reason={reason: count for reason, count in reasons.items() if count},
@@ -372,20 +388,23 @@ def _stats(
 
 
 def _ledger(chosen: _Chosen, request: _Request) -> tuple[LedgerEntry, ...]:
-    """List all kept records and the best dropped ones in rank order."""
-    cut, repeated = chosen.cut, chosen.selection
-    rendered = set(chosen.order)
-    kept = [_entry(scored, request, "" if scored.record.id in rendered else IN_SIGHT) for scored in cut.kept]
-    dropped = [_entry(scored, request, cut.reason) for scored in cut.dropped[:LEDGER_DROPPED]]
-    if not repeated.duplicates:
-        return (*kept, *dropped)
-    fallen = sorted((*cut.dropped, *repeated.duplicates), key=precedence, reverse=True)[:LEDGER_DROPPED]
-    originals = [repeated.originals.get(scored.record.id) for scored in fallen]
-    dropped = [
-        _entry(scored, request, cut.reason if original is None else DUPLICATE_OF, original)
-        for scored, original in zip(fallen, originals, strict=True)
+    """List all kept records, then the best dropped ones, each in rank order."""
+    selection, rendered = chosen.selection, set(chosen.order)
+    kept = [
+        _entry(scored, request, "" if scored.record.id in rendered else IN_SIGHT)
+        for scored in chosen.cut.kept
     ]
-    return (*kept, *dropped)
+    dropped: Sequence[Dropped] = chosen.cut.dropped
+    if selection.duplicates:
+        repeated = [Dropped(scored, DUPLICATE_OF) for scored in selection.duplicates]
+        dropped = Cut.of([], [*dropped, *repeated]).dropped
+    return (
+        *kept,
+        *[
+            _entry(scored, request, reason, selection.originals.get(scored.record.id))
+            for scored, reason in dropped[:LEDGER_DROPPED]
+        ],
+    )
 
 
 def _entry(scored: Scored, request: _Request, reason: str, duplicate_of: int | None = None) -> LedgerEntry:

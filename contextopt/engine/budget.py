@@ -17,9 +17,10 @@ strictness raises or lowers the share, as its question sets suggest.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -77,20 +78,30 @@ OVER_BUDGET = "over_budget"
 OVER_RECORD_LIMIT = "over_record_limit"
 
 
+class Dropped(NamedTuple):
+    """A record that is not in the context, and why."""
+
+    scored: Scored
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A ranking in two parts, each best first: `kept` and `dropped`, which is so for one reason.
-
-    Only an adaptive budget may drop a record that ranks above a kept one.
-    """
+    """A ranking in two parts, each best first: `kept`, and `dropped` with the reason for each."""
 
     kept: tuple[Scored, ...]
-    dropped: tuple[Scored, ...]
-    reason: str = ""
+    dropped: tuple[Dropped, ...] = ()
+
+    @classmethod
+    def of(cls, kept: Iterable[Scored], dropped: Iterable[Dropped]) -> Self:
+        """Return both parts in rank order."""
+        ranked = sorted(dropped, key=lambda one: precedence(one.scored), reverse=True)
+        return cls(tuple(sorted(kept, key=precedence, reverse=True)), tuple(ranked))
 
     def without_last(self) -> "Cut":
-        """Move the last kept record to the dropped ones, because the rendered text exceeded the budget."""
-        return Cut(self.kept[:-1], self.kept[-1:] + self.dropped, OVER_BUDGET)
+        """Drop the last kept record, because the rendered text exceeded the budget."""
+        *kept, last = self.kept
+        return Cut.of(kept, [Dropped(last, OVER_BUDGET), *self.dropped])
 
 
 def truncate(ranked: Sequence[Scored], budget_tokens: int, max_records: int | None) -> Cut:
@@ -106,11 +117,31 @@ def truncate(ranked: Sequence[Scored], budget_tokens: int, max_records: int | No
         used += scored.record.tokens
         if used > budget_tokens:
             return _cut_at(ranked, position, OVER_BUDGET)
-    return Cut(tuple(ranked), ())
+    return Cut(tuple(ranked))
 
 
 def _cut_at(ranked: Sequence[Scored], position: int, reason: str) -> Cut:
-    return Cut(tuple(ranked[:position]), tuple(ranked[position:]), reason)
+    return Cut(tuple(ranked[:position]), tuple([Dropped(each, reason) for each in ranked[position:]]))
+
+
+def pack(ranked: Sequence[Scored], budget_tokens: int, max_records: int | None) -> Cut:
+    """Take records in order like `truncate`, but pass over each one that does not fit and go on.
+
+    So no dropped record outranks a kept one of its size or larger, unless the record limit is reached.
+    """
+    kept: list[Scored] = []
+    dropped: list[Dropped] = []
+    left = budget_tokens
+    for position, scored in enumerate(ranked):
+        if len(kept) == max_records:
+            dropped += [Dropped(each, OVER_RECORD_LIMIT) for each in ranked[position:]]
+            break
+        if scored.record.tokens <= left:
+            kept.append(scored)
+            left -= scored.record.tokens
+        else:
+            dropped.append(Dropped(scored, OVER_BUDGET))
+    return Cut(tuple(kept), tuple(dropped))
 
 
 LOW_RELEVANCE = "low_relevance"
@@ -158,8 +189,7 @@ def cut_by_content(
         return fitting
     return Cut(
         tuple(scored for scored in ranked if scored.record.id in kept),
-        tuple(scored for scored in ranked if scored.record.id not in kept),
-        LOW_RELEVANCE,
+        tuple(Dropped(scored, LOW_RELEVANCE) for scored in ranked if scored.record.id not in kept),
     )
 
 
@@ -204,6 +234,7 @@ def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
 
     If no record is about the question, only pinned records stay. If some are, the most relevant one stays,
     with all that are ranked above it by recency and frequency. Records of a topic are left out one by one.
+    Records above the cut that did not fit remain over the budget.
     """
     worths = [relevance_of(scored, query, config) for scored in cut.kept]
     densities = _densities(cut.kept, query)
@@ -214,8 +245,17 @@ def cut_by_worth(cut: Cut, query: Query, config: ContextConfig) -> Cut:
     for place, (scored, worth, least) in enumerate(zip(cut.kept, worths, needed, strict=True)):
         is_worth = query.is_relevant and worth >= least
         if place > first and not is_worth and not scored.record.pinned:
-            return Cut(cut.kept[:place], cut.kept[place:] + cut.dropped, LOW_RELEVANCE)
+            return _cut_below(cut, place)
     return cut
+
+
+def _cut_below(cut: Cut, place: int) -> Cut:
+    """Drop the kept records from this place on, with all that rank below the first of them."""
+    limit = precedence(cut.kept[place])
+    above = [one for one in cut.dropped if precedence(one.scored) > limit]
+    below = [one.scored for one in cut.dropped[len(above) :]]
+    irrelevant = [Dropped(scored, LOW_RELEVANCE) for scored in (*cut.kept[place:], *below)]
+    return Cut.of(cut.kept[:place], [*above, *irrelevant])
 
 
 def _without_lone(
@@ -231,7 +271,7 @@ def _without_lone(
     best = worths[first] or 1.0
     least = min(1.0, max(0.0, TOPIC_SHARE + float(config.adaptive_strictness)))
     kept: list[Scored] = []
-    lone: list[Scored] = []
+    lone: list[Dropped] = []
     for place, (scored, worth) in enumerate(zip(cut.kept, worths, strict=True)):
         density = densities.get(scored.record.id)
         stays = place <= first or scored.record.id == closest or scored.record.pinned
@@ -239,8 +279,11 @@ def _without_lone(
             kept.append(scored)
             continue
         share = (worth / best + DENSITY_WEIGHT * density) / (1 + DENSITY_WEIGHT)
-        (kept if share >= least else lone).append(scored)
-    return Cut(tuple(kept), (*lone, *cut.dropped), LOW_RELEVANCE) if lone else cut
+        if share >= least:
+            kept.append(scored)
+        else:
+            lone.append(Dropped(scored, LOW_RELEVANCE))
+    return Cut.of(kept, [*lone, *cut.dropped])
 
 
 def _densities(records: Sequence[Scored], query: Query) -> dict[int, float]:

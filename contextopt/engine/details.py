@@ -134,6 +134,8 @@ def _join(passages: Sequence[str], chosen: Sequence[int]) -> str:
 DUPLICATE_OF = "duplicate_of"
 # A date in the form that lines have.
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+TYPE_TOKENS = 3
+"""A message's line is this much shorter than its summary, because it leaves out the type."""
 LARGEST_SHARE = 4
 """A record takes at most this fraction of the room (one part in this many), if all fit."""
 FIRST_SHARE = 6
@@ -255,42 +257,46 @@ def select(
 ) -> Selection:
     """Render the candidates for a question and remove those that repeat a better one.
 
-    A pinned record stays even if it repeats another. Once the room is full, further records are left
-    unchanged. Without `has_dates`, the header shows the day of all.
+    A pinned record stays even if it repeats another, and what does not fit makes nothing a repetition. Once
+    a record did not fit, those whose summary does not fit either are left unchanged, and all are once the
+    record limit is reached. Without `has_dates`, the header shows the day of all.
     """
     seen, newer, drafts = SeenTexts(), _newer_commits(ranked, query), query.drafts
     lines: list[Scored] = []
     duplicates: list[Scored] = []
     originals: dict[int, int] = {}
-    used, is_shortened = 0, False
+    left, fitting, is_shortened, is_full = room_tokens, 0, False, False
     for position, scored in enumerate(ranked):
-        if used > room_tokens or len(lines) == config.record_limit:
+        if fitting == config.record_limit:
             lines += ranked[position:]
             break
-        detail = query.details.get(scored.record.id)
-        if detail is None:
-            lines.append(scored)
-            used += scored.record.tokens
-            continue
-        original = newer.get(scored.record.id)
-        if original is None:
-            original = seen.admit(scored.record.id, detail.said, always=scored.record.pinned)
-        if original is not None:
-            duplicates.append(scored)
-            originals[scored.record.id] = original
-            continue
-        wanted = min(config.question_notes_chars or MAX_TEXT_CHARS, len(detail.notes), MAX_TEXT_CHARS)
-        draft = _Draft(scored.record.id, wanted, limit_tokens, has_dates, tokenizer.name)
-        if draft not in drafts.lines:
-            text = drafts.texts.setdefault(scored.record.id, RatedText(detail.notes, query.terms))
-            start = question_start(
-                detail.title, detail.type, scored.record.date, detail.tags, has_date=has_dates
-            )
-            drafts.lines[draft] = _enlarged(scored.record, start, text, wanted, limit_tokens, tokenizer)
-        record, chars = drafts.lines[draft]
+        record, detail = scored.record, query.details.get(scored.record.id)
+        if detail is not None and not (is_full and record.tokens - TYPE_TOKENS > left):
+            original = newer.get(record.id)
+            if original is None:
+                original = seen.admit(record.id, detail.said, always=record.pinned)
+            if original is not None:
+                duplicates.append(scored)
+                originals[record.id] = original
+                continue
+            wanted = min(config.question_notes_chars or MAX_TEXT_CHARS, len(detail.notes), MAX_TEXT_CHARS)
+            draft = _Draft(record.id, wanted, limit_tokens, has_dates, tokenizer.name)
+            if draft not in drafts.lines:
+                text = drafts.texts.setdefault(record.id, RatedText(detail.notes, query.terms))
+                start = question_start(
+                    detail.title, detail.type, record.date, detail.tags, has_date=has_dates
+                )
+                drafts.lines[draft] = _enlarged(record, start, text, wanted, limit_tokens, tokenizer)
+            record, chars = drafts.lines[draft]
+            is_shortened = is_shortened or chars < wanted
+            if record.tokens > left:
+                seen.withdraw(record.id, detail.said)
         lines.append(scored._replace(record=record))
-        used += record.tokens
-        is_shortened = is_shortened or chars < wanted
+        if record.tokens <= left:
+            left -= record.tokens
+            fitting += 1
+        else:
+            is_full = True
     return Selection(tuple(lines), tuple(duplicates), originals, is_shortened)
 
 

@@ -11,8 +11,9 @@ Source: Broder 1997, On the resemblance and containment of documents (shingles, 
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -77,12 +78,12 @@ def newer_commits(commits: Iterable[Commit], asked: Collection[str]) -> dict[int
     return repeated
 
 
+@dataclass(frozen=True)
 class SeenTexts:
     """The texts included so far. A further text is admitted unless it repeats one of them."""
 
-    def __init__(self) -> None:
-        # By length, because longer texts repeat each other only if theirs is the same.
-        self._seen: defaultdict[int, dict[int, _Said]] = defaultdict(dict)
+    # By length, because longer texts repeat each other only if theirs is the same.
+    _seen: dict[int, dict[int, "_Said"]] = field(default_factory=dict, init=False)
 
     def admit(self, text_id: int, text: str, *, always: bool = False) -> int | None:
         """Admit the text and return None, or return the id of the first admitted text that it nearly repeats.
@@ -90,18 +91,22 @@ class SeenTexts:
         With `always` it is admitted even if it repeats one.
         """
         said = _Said(text)
-        others = self._seen[max(len(text), MAX_CHARS)]
+        others = self._seen.setdefault(max(len(text), MAX_CHARS), {})
         original = None if always else said.original(others)
         if original is None:
             others[text_id] = said
         return original
 
+    def withdraw(self, text_id: int, text: str) -> None:
+        """Take back an admitted text, which is not included after all."""
+        del self._seen[max(len(text), MAX_CHARS)][text_id]
 
+
+@dataclass(frozen=True)
 class _Said:
     """A text's words, shingles and facts, each read when it is needed."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    _text: str
 
     def original(self, others: Mapping[int, Self]) -> int | None:
         """Return the id of the first text that this one repeats word by word, or else nearly."""

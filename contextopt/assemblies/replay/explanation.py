@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from contextopt.assemblies.log import unpack_givens
+from contextopt.assemblies.log import Givens, unpack_givens
 from contextopt.assemblies.models import Assembly, AssemblyPayload, EntryJson, Kind
 from contextopt.assemblies.replay.material import Material, NotReplayable, load_material
 from contextopt.assemblies.verify import read_config
 from contextopt.engine.assembly import NOT_LOADED
+from contextopt.engine.details import DUPLICATE_OF
 from contextopt.engine.ranking import NOT_RELEVANT, Scored, parts_of, rank, rank_by_query
 from contextopt.engine.settings import HEADER_STAGE, LAST_RECORDS_STAGE, ContextConfig
 from contextopt.engine.values import DateRange
@@ -46,7 +47,8 @@ class Explanation:
     """The outcome of a record: the step that decided, in words and figures.
 
     `rank` is its place among `of` candidates. `over_tokens` is by how many tokens the budget was too small to
-    reach it. Figures that do not apply to the step are None.
+    reach it, or for a question, by how many it exceeded what was left when its turn came. Figures that do not
+    apply to the step are None.
     """
 
     record: Record
@@ -83,12 +85,16 @@ class Explanation:
         }
 
 
+PASSES_OVER_SINCE = 13
+"""Version of the engine since which a question's context passes over records that do not fit."""
+
+
 class _Place(NamedTuple):
-    """A candidate in rank order, with its tokens. One that `is_repeated` takes no room."""
+    """A candidate in rank order, with its tokens. One that `takes_room` leaves less to those below it."""
 
     id: int
     tokens: int
-    is_repeated: bool = False
+    takes_room: bool = True
 
 
 def explain_record(assembly: Assembly, record: Record) -> Explanation:
@@ -104,7 +110,8 @@ def explain_record(assembly: Assembly, record: Record) -> Explanation:
         raise Conflict(f"The ledger of assembly {assembly.pk} is no longer stored.")
     if assembly.stage == HEADER_STAGE:
         return Explanation(record, Step.NO_RECORDS, "Stage 2 takes no records.")
-    case = _Case(assembly, payload, record, read_config(payload.config), payload.entries)
+    givens = None if payload.givens is None else unpack_givens(bytes(payload.givens))
+    case = _Case(assembly, payload, record, read_config(payload.config), payload.entries, givens)
     named = next((entry for entry in case.entries if entry["id"] == record.pk), None)
     if named is not None:
         return case.explain_named(named, case.ranked(), named["parts"] or None)
@@ -124,15 +131,28 @@ class _Case:
     record: Record
     config: ContextConfig
     entries: list[EntryJson]
+    givens: Givens | None
+
+    @property
+    def passes_over(self) -> bool:
+        """Whether packing passed over what did not fit, and went on with the records below it."""
+        givens = self.givens
+        return givens is not None and givens.is_asked and givens.engine_version >= PASSES_OVER_SINCE
 
     def ranked(self) -> list[_Place]:
         """Return the named candidates in rank order; a duplicate may outrank those that were kept."""
         best_first = sorted(
             self.entries, key=lambda entry: (self._is_first(entry), entry["score"]), reverse=True
         )
-        return [
-            _Place(entry["id"], entry["tokens"], entry["duplicate_of"] is not None) for entry in best_first
-        ]
+        return [_Place(entry["id"], entry["tokens"], self._takes_room(entry)) for entry in best_first]
+
+    def _takes_room(self, entry: EntryJson) -> bool:
+        """Return whether the record takes room from those below it. An adaptive budget chooses among what
+        fits, so what it leaves out has taken its room before.
+        """
+        if self.passes_over:
+            return entry["kept"] or entry["reason"] == Step.LOW_RELEVANCE
+        return entry["duplicate_of"] is None
 
     def _is_first(self, entry: EntryJson) -> bool:
         """Return whether the record is pinned, in a stage that takes pinned records first."""
@@ -164,10 +184,8 @@ class _Case:
 
     def _candidates(self) -> int:
         """Return how many records were ranked. A question ranks only those that were rated for it."""
-        if self.payload.givens is not None:
-            givens = unpack_givens(bytes(self.payload.givens))
-            if givens.is_asked:
-                return len({given.id for given in givens.records if given.is_candidate})
+        if self.givens is not None and self.givens.is_asked:
+            return len({given.id for given in self.givens.records if given.is_candidate})
         return self.assembly.records_filtered
 
     def _say(self, step: Step, entry: EntryJson, over: int | None) -> str:
@@ -190,6 +208,14 @@ class _Case:
                 )
             case Step.LOW_RELEVANCE:
                 return "With an adaptive budget, it was not relevant enough to be worth its tokens."
+            case _ if self.passes_over:
+                assert over is not None
+                left = plural(max(0, entry["tokens"] - over), "token")
+                smaller = " Smaller ones that rank lower still fit." if self._outranks_a_kept(entry) else ""
+                return (
+                    f"The records ranked above it left {left} of {row.tokens_available:,}. It needs "
+                    f"{entry['tokens']:,}, so it is {over:,} over the budget.{smaller}"
+                )
             case _:
                 assert over is not None
                 return (
@@ -208,10 +234,10 @@ class _Case:
         return "" if is_first else ", including the records ranked above it"
 
     def _over_tokens(self, until: Sequence[_Place]) -> int:
-        """Return by how many tokens the budget was too small for all of these."""
-        row = self.assembly
+        """Return by how many tokens the budget was too small for the last of these."""
+        row, (*above, last) = self.assembly, until
         header = row.tokens_after - sum(entry["tokens"] for entry in self.entries if entry["kept"])
-        needed = header + sum(place.tokens for place in until if not place.is_repeated)
+        needed = header + sum(place.tokens for place in above if place.takes_room) + last.tokens
         return max(1, needed - row.tokens_available)
 
     def explain_unnamed(self, material: Material | None) -> Explanation:
@@ -235,7 +261,7 @@ class _Case:
             _Place(
                 record.id,
                 tokens[record.id]["tokens"] if record.id in tokens else record.tokens,
-                record.id in tokens and tokens[record.id]["duplicate_of"] is not None,
+                self._takes_room(tokens[record.id]) if record.id in tokens else not self.passes_over,
             )
             for record, _ in ranked
         ]
@@ -244,9 +270,10 @@ class _Case:
         return self.explain_named(entry, places, parts)
 
     def _cut_reason(self) -> str:
-        """Return why the candidates that rank below the named ones were dropped."""
-        reasons = [reason for reason in self.payload.ledger["counts"] if reason != Step.DUPLICATE_OF]
-        return reasons[0] if reasons else Step.DUPLICATE_OF
+        """Return why the candidates that rank below the named ones were dropped: like the last of these."""
+        named = [entry["reason"] for entry in self.entries if not entry["kept"]]
+        reasons = [reason for reason in (*self.payload.ledger["counts"], *named) if reason != DUPLICATE_OF]
+        return reasons[-1] if reasons else DUPLICATE_OF
 
     def _lost_before_ranking(self) -> tuple[Step, str] | None:
         """Return the filter that the record, as it was then, did not pass, with a message."""

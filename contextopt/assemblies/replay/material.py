@@ -20,7 +20,7 @@ from contextopt.engine.text.lexical import terms
 from contextopt.engine.text.promptpassages import searched_text
 from contextopt.engine.text.tokens import Tokenizer
 from contextopt.engine.validation import UnknownEncoding
-from contextopt.engine.values import ENGINE_VERSION, PartSizes, RecordSummary
+from contextopt.engine.values import ENGINE_VERSION, PLAIN_ENGINE_VERSION, PartSizes, RecordSummary
 from contextopt.errors import Conflict
 from contextopt.search.embedders.current import USUAL_SIMILARITIES
 from contextopt.spaces.versions import RecordVersion, read_versions
@@ -158,10 +158,11 @@ def _tokenizer(assembly: Assembly, givens: Givens) -> Tokenizer:
         tokenizer = assembly.payload.tokenizer
     except UnknownEncoding as error:
         raise NotReplayable(Reason.ENGINE_CHANGED, str(error)) from error
-    if givens.engine_version != ENGINE_VERSION:
+    oldest = ENGINE_VERSION if givens.is_asked else PLAIN_ENGINE_VERSION
+    if not oldest <= givens.engine_version <= ENGINE_VERSION:
         message = (
             f"It was assembled by engine version {givens.engine_version}. Version {ENGINE_VERSION}, which "
-            "runs now, can only replay its own contexts."
+            "runs now, may decide differently."
         )
         raise NotReplayable(Reason.ENGINE_CHANGED, message)
     if tokenizer.version != assembly.tokenizer_version:

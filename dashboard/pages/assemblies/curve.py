@@ -74,7 +74,7 @@ def _words(ranked: Sequence[EntryJson], values: Sequence[float], best: float) ->
     if not kept:
         return f"No record is worth its tokens. The best has a relevance of {max(cut):.0f}."
     records = plural(len(kept), "record")
-    if lone := sum(not entry["kept"] for entry in ranked[: kept[-1]]):
+    if lone := sum(entry["reason"] == LOW_RELEVANCE for entry in ranked[: kept[-1]]):
         return (
             f"{records} kept. {lone} more that rank among them stand alone in the conversation, so they are "
             "not worth their tokens."

@@ -263,7 +263,7 @@ def test_pinned_records_that_crowd_out_a_better_one_are_warned_about(space: Spac
         make_record(space, title=f"Lunch on {day}", notes=f"Soup and bread for {day} " * 10, pinned=True)
     make_record(space, title="Printer", notes="The printer on the second floor broke.", date=LONG_AGO)
     ensure_embedded(registry.get("record"), space.pk, limit=9)
-    asked = {"query": f"What about the {wants}?", "context_tokens": 190}
+    asked = {"query": f"What about the {wants}?", "context_tokens": 150}
     result = make_assembly(space, **asked)
     assert {entry.pinned for entry in result.outcome.ledger if entry.kept} == {True}
     if wants == "lunch":
@@ -272,13 +272,26 @@ def test_pinned_records_that_crowd_out_a_better_one_are_warned_about(space: Spac
     warning = only_warning(result)
     assert warning.code == "budget_too_small"
     assert warning.message == (
-        "The pinned records leave no room for others in the context budget of 190 tokens. "
+        "The pinned records leave no room for others in the context budget of 150 tokens. "
         "A record that suits the question better needs 21 tokens."
     )
     assert not Assembly.objects.get(pk=result.id).saving_counts
     again = apply(space, warning.remedy, **asked)
     assert again.warnings == ()
     assert not all(entry.pinned for entry in again.outcome.ledger if entry.kept)
+
+
+def test_a_small_record_beside_the_pinned_ones_does_not_hide_that_the_better_one_is_missing(
+    space: Space,
+) -> None:
+    make_record(space, title="Lunch", notes="Soup and bread for Monday. " * 10, pinned=True)
+    make_record(space, title="Printer", notes="The printer on the second floor broke.", date=LONG_AGO)
+    make_record(space, title="Ink", date=LONG_AGO)
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    result = make_assembly(space, query="What about the printer?", context_tokens=95)
+    assert [entry.pinned for entry in result.outcome.ledger if entry.kept] == [True, False]
+    message = only_warning(result).message
+    assert message.startswith("The pinned records leave too little room in the context budget of 95 tokens.")
 
 
 def test_one_waiting_record_is_told_of_in_the_singular(space: Space) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contextopt.engine.assembly import assemble
+from contextopt.engine.budget import OVER_BUDGET, OVER_RECORD_LIMIT
 from contextopt.engine.details import LARGEST_SHARE, SMALLEST_SHARE, Query, RecordDetail, record_limits
 from contextopt.engine.placement.blocks import NOTHING, Sight, read_block
 from contextopt.engine.ranking import Relevance
@@ -162,6 +163,38 @@ def test_the_limits_run_from_the_setting_to_a_quarter_of_the_room() -> None:
     assert list(record_limits(CONFIG.replace(question_record_tokens=None), 2_000)) == [500]
 
 
+def test_what_does_not_fit_is_passed_over() -> None:
+    """Smaller records fill the room, and the text of one that did not fit makes nothing a repetition."""
+    long = "The quarterly report lists every printer, its owner, its room and the day of its last repair. "
+    pairs = [make_detailed(1, f"{long} {long.upper()}"), make_detailed(2, long * 2), make_detailed(3, "Ink.")]
+    pairs.append((make_detailed(4, "")[0], replace(pairs[1][1], notes=f"{long * 2}Yes.")))
+    relevant = {number: Relevance(10.0 - number) for number in range(1, 5)}
+    config = CONFIG.replace(question_record_tokens=None, context_tokens=85)
+    assembled = ask(pairs, relevant, config)
+    assert assembled.order == (1, 3)
+    assert [(entry.id, entry.reason) for entry in assembled.ledger] == [
+        (1, ""), (3, ""), (2, "over_budget"), (4, "over_budget"),
+    ]  # fmt: skip
+    assert assembled.stats.dropped_by_reason == {"over_budget": 2}
+    assert assembled.stats.truncated
+    assert not assembled.wants_more_candidates
+
+
+def test_small_records_without_texts_fill_the_room_with_their_summaries() -> None:
+    pairs = [make_detailed(1, "Story. " * 60), make_detailed(2, "Story. " * 90)]
+    small, _ = make_detailed(3, "Ink.")
+    details = {record.id: detail for record, detail in pairs}
+    space = make_space(*(record for record, _ in pairs), small)
+    relevant = {number: Relevance(10.0 - number) for number in range(1, 4)}
+    config = CONFIG.replace(question_record_tokens=None, context_tokens=100)
+    assembled = assemble(space, config, NOW, TOKENIZER, query=Query(frozenset(), relevant, details))
+    assert assembled.order == (1, 3)
+    assert not assembled.wants_more_candidates
+    everything = config.replace(context_tokens=2_000)
+    larger = assemble(space, everything, NOW, TOKENIZER, query=Query(frozenset(), relevant, details))
+    assert larger.wants_more_candidates
+
+
 def test_of_long_notes_the_passage_about_the_question_is_given() -> None:
     filler = "Nothing of interest happened on that day. " * 100
     record = make_detailed(1, f"{filler}The vault code is changed every Tuesday. {filler}")
@@ -205,8 +238,11 @@ def test_the_properties_of_stage_4_hold(
     assert [entry.id for entry in kept] == [entry.id for entry in assembled.ledger][: len(kept)]
     unpinned = [entry.score for entry in kept if not entry.pinned]
     assert unpinned == sorted(unpinned, reverse=True)
-    cut_off = [entry for entry in assembled.ledger if entry.reason and entry.duplicate_of is None]
-    assert not cut_off or not unpinned or cut_off[0].pinned or cut_off[0].score <= min(unpinned)
+    for dropped in assembled.ledger:
+        lower = [entry for entry in kept if (entry.pinned, entry.score) < (dropped.pinned, dropped.score)]
+        if dropped.reason == OVER_BUDGET:
+            assert all(entry.tokens < dropped.tokens for entry in lower)
+        assert dropped.reason != OVER_RECORD_LIMIT or not lower
     assert not {record.id for record in records if record.deleted} & {entry.id for entry in assembled.ledger}
     again = assemble(space, config, NOW, TOKENIZER, query=Query(frozenset({"a"}), relevant, details))
     assert again.text == assembled.text

@@ -11,6 +11,7 @@ from contextopt.assemblies.models import Assembly, AssemblyPayload
 from contextopt.assemblies.purge import purge_record
 from contextopt.assemblies.replay.explanation import Explanation, Step, explain_record, find_expected
 from contextopt.assemblies.results import AssemblyResult
+from contextopt.engine.wording import plural
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.people.models import Team
 from contextopt.spaces.inputs import RecordPatch
@@ -81,6 +82,26 @@ def test_over_the_budget_says_by_how_much(space: Space) -> None:
             tokens = 200 + found.over_tokens + more
             larger = assemble(space, context_tokens=tokens, max_records=40)
             assert explain(larger, record).step == step
+
+
+def test_over_the_budget_of_a_question_says_what_was_left(space: Space) -> None:
+    """The ledger alone tells it: what the kept records that rank above it left, and what it needs."""
+    for number in range(1, 30):
+        make_record(space, title=f"Printer {number}", notes=f"It jams on page {number}. " * number)
+    made = assemble(space, query="Which printer jams?", context_tokens=300, record_tokens="all")
+    ranked = sorted(made.entries, key=lambda entry: -entry["score"])
+    header = made.stats.tokens_used - sum(entry["tokens"] for entry in ranked if entry["kept"])
+    lowest = min(entry["score"] for entry in ranked if entry["kept"])
+    dropped = [entry for entry in ranked if not entry["kept"]]
+    assert any(entry["score"] > lowest for entry in dropped)
+    for entry in dropped:
+        found = explain(made, Record(pk=entry["id"]))
+        above = [one["tokens"] for one in ranked if one["kept"] and one["score"] > entry["score"]]
+        left = 300 - header - sum(above)
+        assert (found.step, found.over_tokens) == (Step.OVER_BUDGET, entry["tokens"] - left)
+        assert f"The records ranked above it left {plural(left, 'token')} of 300. " in found.message
+        is_passed_over = entry["score"] > lowest
+        assert found.message.endswith("Smaller ones that rank lower still fit.") == is_passed_over
 
 
 def test_a_record_that_the_ledger_does_not_name_has_a_rank(space: Space) -> None:

@@ -16,7 +16,7 @@ from contextopt.assemblies.replay.material import Reason
 from contextopt.assemblies.replay.replay import Replay, replay_assembly
 from contextopt.assemblies.results import AssemblyResult
 from contextopt.assemblies.verify import verify_assembly
-from contextopt.engine.values import ENGINE_VERSION
+from contextopt.engine.values import ENGINE_VERSION, PLAIN_ENGINE_VERSION
 from contextopt.errors import Conflict, InvalidInput, NotFound
 from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.inputs import RecordPatch
@@ -160,6 +160,19 @@ def test_another_engine_says_so(space: Space) -> None:
     again = replay(result.id)
     assert again.reason == Reason.ENGINE_CHANGED
     assert again.message.startswith(f"It was assembled by engine version 9{ENGINE_VERSION}.")
+
+
+def test_an_older_engine_decided_the_same_without_a_question(space: Space) -> None:
+    make_record(space, title="Printer")
+    plain, asked = make_assembly(space), make_assembly(space, query="Which printer?")
+    for payload in AssemblyPayload.objects.all():
+        assert payload.givens is not None
+        packed = bytes(payload.givens)
+        now, then = (f'"engine":{version}'.encode() for version in (ENGINE_VERSION, PLAIN_ENGINE_VERSION))
+        older = zlib.decompress(packed[1:]).replace(now, then, 1)
+        AssemblyPayload.objects.filter(pk=payload.pk).update(givens=packed[:1] + zlib.compress(older))
+    assert replay(plain.id).is_same
+    assert replay(asked.id).reason == Reason.ENGINE_CHANGED
 
 
 def test_only_contexts_of_spaces_are_replayed(space: Space) -> None:
