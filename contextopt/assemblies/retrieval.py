@@ -4,7 +4,7 @@ The work is bounded whatever the size of the space: search returns only the best
 neighbours, and texts are read only for records that could enter the context.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from contextopt.assemblies.candidates import (
     read_summary,
     read_threads,
 )
-from contextopt.assemblies.shortage import embedding_warnings, nothing_relevant
+from contextopt.assemblies.shortage import embedding_warnings, names_unknown, nothing_relevant
 from contextopt.engine.assembly import LEDGER_DROPPED
 from contextopt.engine.details import TYPE_TOKENS, Query, RecordDetail
 from contextopt.engine.duplicates import numbers_in
@@ -27,6 +27,7 @@ from contextopt.engine.queryanalysis import (
     Place,
     Topics,
     add_mentions,
+    names_in,
     subject_of,
     without_framing,
     without_names,
@@ -44,6 +45,7 @@ from contextopt.engine.ranking import (
 )
 from contextopt.engine.rendering import EXCERPT_CHARS, MESSAGE
 from contextopt.engine.settings import ContextConfig
+from contextopt.engine.text.entities import words_of
 from contextopt.engine.text.lexical import terms
 from contextopt.engine.values import DateRange, FilterCounts, RecordSummary
 from contextopt.limits import DATE_MIN
@@ -60,6 +62,7 @@ from contextopt.search.hybrid import (
     with_meaning_of,
 )
 from contextopt.search.registry import SearchFilters
+from contextopt.search.wordcounts import unknown_words
 from contextopt.search.words import read_lexemes
 from contextopt.spaces.records import SEARCHABLE
 from contextopt.sql import fetch_all, id_array, one_snapshot
@@ -122,8 +125,12 @@ def load_for_question(asked: PreparedRequest, question: Question, *, reach: int)
     encoder = vector.model if vector else ""
     words, numbers = frozenset(terms(question.text)), numbers_in(question.text)
     warnings = list(embedding_warnings(asked.space.id, question, found.matches))
-    is_relevant = found.match >= found.least
-    if not is_relevant:
+    sources = {record.source for record in found.summaries.values()}
+    unknown = _unknown_names(asked, question.text, found.people | sources)
+    is_relevant = found.match >= found.least and not unknown
+    if unknown:
+        warnings.append(names_unknown(unknown))
+    elif not is_relevant:
         outside_window = base.counts.outside_window
         warnings.append(
             nothing_relevant(found.match, found.least, outside_window, config.effective_window_days)
@@ -153,7 +160,7 @@ class _Known(NamedTuple):
 
 class _Found(NamedTuple):
     """The candidates by id: their summaries, matches and relevances. `match` is the best match of all, and
-    `least` the least that is enough.
+    `least` the least that is enough. `people` are the names of their authors.
     """
 
     summaries: dict[int, RecordSummary]
@@ -161,6 +168,7 @@ class _Found(NamedTuple):
     relevant: dict[int, Relevance]
     match: float
     least: float
+    people: frozenset[str]
 
     @classmethod
     def joined(cls, each: "Sequence[_Found]", config: ContextConfig) -> "_Found":
@@ -176,6 +184,7 @@ class _Found(NamedTuple):
             best_relevances([found.relevant for found in each], config),
             max(found.match for found in each),
             min(found.least for found in each),
+            frozenset().union(*(found.people for found in each)),
         )
 
 
@@ -265,7 +274,8 @@ class _LookUp:
         relevant = rated.topics.add(relevant, known.places)
         dates = {record_id: record.date for record_id, record in known.summaries.items()}
         relevant = add_mentions(relevant, self.mentions, dates, known.people)
-        return _Found(known.summaries, matches, relevant, match, least)
+        people = frozenset(name for names in known.people.values() for name in names)
+        return _Found(known.summaries, matches, relevant, match, least, people)
 
     def _lenders(self, rated: _Rated) -> list[int]:
         """Return the records whose neighbours become candidates: the best by their own match and topic."""
@@ -311,6 +321,22 @@ class _LookUp:
             if thread is not None and position is not None:
                 known.places[record.id] = Place(thread, position, record.date, notes_tokens)
         return known
+
+
+def _unknown_names(asked: PreparedRequest, question: str, known: Iterable[str]) -> list[str]:
+    """Return the names in the question if none is `known`, in a record, or in the space's own texts."""
+    names = names_in(question)
+    if not names:
+        return []
+    shown = asked.space.shown
+    own = words_of(
+        " ".join((asked.space.slug, shown.name, shown.description, *shown.categories, *known)).lower()
+    )
+    words = [word for name in names for word in name.words]
+    if not own.isdisjoint(words):
+        return []
+    unknown = unknown_words(SEARCHABLE, asked.space.id, words)
+    return [*dict.fromkeys(name.text for name in names)] if unknown.issuperset(words) else []
 
 
 def _look_up_dated(

@@ -1,6 +1,6 @@
 """Warnings that a context may lack the answer: it is empty or not relevant, or vectors were missing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -42,6 +42,8 @@ ALL_RECORDS = Remedy("question_window_days", "all", "Include all records")
 MANY_WITHOUT = 0.1
 # Waiting records are counted up to this number.
 WAITING_COUNTED = 10_000
+# Names of a question that a warning lists.
+NAMES_SHOWN = 3
 # Suggested budgets are multiples of this many tokens.
 STEP_TOKENS = 100
 # Suggested shares of a model's window are multiples of one part in so many.
@@ -66,6 +68,14 @@ def nothing_relevant(
         return ContextWarning(NOTHING_RELEVANT, f"{message} {records} dated later.")
     message += f" {records} outside the window."
     return ContextWarning(NOTHING_RELEVANT, message, ALL_RECORDS)
+
+
+def names_unknown(names: Sequence[str]) -> ContextWarning:
+    """Return the warning that the question names something, and no record has any of these names."""
+    shown = ", ".join(f"“{name}”" for name in names[:NAMES_SHOWN])
+    shown += f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    message = f"The question names {shown}, and no record of this space does, so the answer may not be here."
+    return ContextWarning(NOTHING_RELEVANT, message)
 
 
 def embedding_warnings(

@@ -1,7 +1,7 @@
-"""Find what a question is about: its days and person, its subject, and its part of a conversation."""
+"""Find what a question is about: its days, person, names and subject, and its part of a conversation."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from statistics import fmean
@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from contextopt.engine.ranking import MAX_PART, NOT_RELEVANT, Floats, Relevance
-from contextopt.engine.text.dates import DateSpan, named_spans
+from contextopt.engine.text.dates import CALENDAR_WORDS, DateSpan, named_spans
+from contextopt.engine.text.entities import find_entities
 from contextopt.engine.values import DateRange
 
 FADING_DAYS = 10
@@ -169,6 +170,66 @@ def without_names(question: str, names: Iterable[str]) -> str:
     for name in sorted(names, key=len, reverse=True):
         question = re.sub(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", "", question, flags=re.IGNORECASE)
     return question
+
+
+_NAME_PART = re.compile(r"[^\W_]{3,}")
+_POSSESSIVE = re.compile(r"['’]s?(?!\w)")
+_GERMAN = re.compile(
+    r"""\b(?:
+      auf|bei|das|dem|eine[mnrs]?|für|gibt|haben|hatten?|ich|im|ist|nach|nicht|sich|sind|über|und|unsere?[mnrs]?
+    | wann|warum|welche[mnrs]?|wer|werden|wie|wieso|wir|wo|wurden?|zum|zur
+    )\b""",
+    re.VERBOSE,
+)
+"""Words that mark German, which capitalises every noun. English and Norwegian do not have them."""
+
+
+class Name(NamedTuple):
+    """A name in a question as written, and its words of at least three characters in lower case."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+def names_in(question: str) -> tuple[Name, ...]:
+    """Return the names in a question.
+
+    Names are identifiers, and words with a capital that do not begin a sentence. In German, and in questions
+    with capitals nearly throughout, a capital says nothing: there, only identifiers count, in the latter only
+    those with a digit or an underscore. Days, months and mere numbers are no names.
+    """
+    _, *further = question.split() or [""]
+    is_loud = 3 * sum(word[:1].isupper() for word in further) > 2 * len(further)
+    is_plain = not is_loud and not _GERMAN.search(question)
+    names = []
+    for entity in find_entities(question):
+        is_code = "_" in entity.text or any(map(str.isdigit, entity.text))
+        if is_plain if entity.kind == "name" else entity.kind == "identifier" and (is_code or not is_loud):
+            parts = _NAME_PART.findall(_POSSESSIVE.sub("", entity.text).lower())
+            words = [part for part in parts if not part.isdigit() and part not in CALENDAR_WORDS]
+            names.append(Name(entity.text, tuple(words)))
+    return tuple(name for name in names if name.words)
+
+
+SPELLED_FROM, SPELLED_TO = 5, 12
+"""Only words of so many letters are looked for in other spellings: most shorter ones are one edit away from
+some other word, and longer ones have too many spellings.
+"""
+_LETTERS = "abcdefghijklmnopqrstuvwxyzæøå"
+
+
+def spellings(word: str) -> Iterator[str]:
+    """Yield what the word could be if one letter is wrong, missing or too many, or two are swapped."""
+    if not SPELLED_FROM <= len(word) <= SPELLED_TO:
+        return
+    for at in range(len(word) + 1):
+        before, after = word[:at], word[at:]
+        yield from (before + letter + after for letter in _LETTERS)
+        if after:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in _LETTERS)
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
 
 
 MATCHES_MAX = 120

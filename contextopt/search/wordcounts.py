@@ -1,17 +1,18 @@
 """Count how many documents of a corpus contain each word. A job counts again when the corpus has changed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
 
+from contextopt.engine.queryanalysis import spellings
 from contextopt.engine.text.lexical import Bm25
 from contextopt.locks import Lock, wait_turn
 from contextopt.search.models import SearchCorpus
 from contextopt.search.registry import Searchable, SearchFilters
-from contextopt.search.words import find_single
+from contextopt.search.words import corpus_word, find_single, quoted, read_lexemes
 from contextopt.sql import execute, fetch_all, fetch_column
 
 # A larger corpus is estimated from its newest documents. A larger sample would take ten more seconds for one
@@ -145,7 +146,38 @@ def known_shares(searchable: Searchable, corpus_id: int, texts: Sequence[str]) -
     It is 0 for all of them if the corpus's words are not counted yet. Stop words have no weight.
     """
     words = [set(_WORD.findall(text.lower())) for text in texts]
-    wanted = [*dict.fromkeys(word for text in texts for word in _WORD.findall(text.lower()))][:WORDS_MAX]
+    wanted = [*dict.fromkeys(word for text in texts for word in _WORD.findall(text.lower()))]
+    weights, known = _weigh(searchable, corpus_id, wanted)
+    return [_share(some & weights.keys(), known, weights) for some in words]
+
+
+def unknown_words(searchable: Searchable, corpus_id: int, words: Iterable[str]) -> set[str]:
+    """Return those of the words that no row of the corpus has, spelling mistakes of one letter forgiven.
+
+    There are none if the corpus's words are not counted yet.
+    """
+    weights, known = _weigh(searchable, corpus_id, [*dict.fromkeys(words)])
+    return {word for word in weights.keys() - known if not _is_misspelled(searchable, corpus_id, word)}
+
+
+def _is_misspelled(searchable: Searchable, corpus_id: int, word: str) -> bool:
+    """Return whether a row of the corpus has a word that differs from this one in one letter."""
+    lexemes = {lexeme for found in read_lexemes(" ".join(spellings(word))).values() for lexeme in found}
+    if not lexemes:
+        return False
+    where, parameters = searchable.passing_words(corpus_id, SearchFilters())
+    wanted = f"{quoted(corpus_word(corpus_id))} & ({' | '.join(map(quoted, sorted(lexemes)))})"
+    sql = (
+        f"SELECT 1 FROM {searchable.table} t WHERE t.search_vector @@ %(wanted)s::tsquery AND {where} LIMIT 1"
+    )
+    return bool(fetch_column(sql, {**parameters, "wanted": wanted}))
+
+
+def _weigh(searchable: Searchable, corpus_id: int, words: Sequence[str]) -> tuple[dict[str, float], set[str]]:
+    """Return the weight of each word that is no stop word, and those that the corpus has.
+
+    There are none if the corpus's words are not counted yet.
+    """
     rows = fetch_all(
         """
         SELECT w.word, c.documents, array_agg(DISTINCT l.lexeme), max(f.documents)
@@ -159,13 +191,13 @@ def known_shares(searchable: Searchable, corpus_id: int, texts: Sequence[str]) -
          GROUP BY w.word, c.documents HAVING bool_and(l.lexeme IS NOT NULL)
          ORDER BY array_position(%s::text[], w.word)
         """,
-        [wanted, searchable.name, corpus_id, wanted],
+        [words[:WORDS_MAX], searchable.name, corpus_id, words[:WORDS_MAX]],
     )
     rare = dict.fromkeys(lexeme for *_, lexemes, few in rows if few is None for lexeme in lexemes)
     single = find_single(searchable, corpus_id, [*rare]) if rare else {}
     weights = {word: _IDF(max(whole, few or 1), few or 1) for word, whole, _, few in rows}
     known = {word for word, _, lexemes, few in rows if few or not single.keys().isdisjoint(lexemes)}
-    return [_share(some & weights.keys(), known, weights) for some in words]
+    return weights, known
 
 
 def _share(words: set[str], known: set[str], weights: Mapping[str, float]) -> float:

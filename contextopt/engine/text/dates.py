@@ -138,6 +138,8 @@ _WEEKDAYS = {
     )
     for name in names.split()
 }  # fmt: skip
+CALENDAR_WORDS = _MONTHS.keys() | _WEEKDAYS.keys()
+"""The names of months and days of the week, in lower case."""
 _NUMBERS = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
     "nine": 9, "ten": 10, "twelve": 12, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3,

@@ -10,6 +10,7 @@ from contextopt.assemblies.verify import verify_assembly
 from contextopt.engine.values import ContextWarning, Remedy
 from contextopt.search import registry
 from contextopt.search.vectors.fill import ensure_embedded
+from contextopt.search.wordcounts import count_words
 from contextopt.spaces.configs import publish_settings
 from contextopt.spaces.models import Record, Space
 from tests.factories import NOW, make_assembly, make_record
@@ -101,6 +102,43 @@ def test_a_question_of_another_subject_is_warned_about(space: Space) -> None:
         stored = Assembly.objects.get(pk=result.id)
         assert (stored.warning_codes, stored.saving_counts) == (["nothing_relevant"], False)
         assert verify_assembly(AssemblyPayload.objects.get(pk=result.id)) == []
+
+
+def test_a_question_that_names_what_no_record_does(space: Space) -> None:
+    make_record(space, title="Printer", notes="The printer in Oslo broke again.", metadata={"author": "Kari"})
+    make_record(space, title="Lunch", notes="Soup and bread at noon in the canteen.", source="jira")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    count_words(registry.get("record"), space.pk)
+    question = "Which printer broke in Trondheim?"
+    fixed = make_assembly(space, query=question)
+    adaptive = make_assembly(space, query=question, budget_mode="adaptive")
+    message = (
+        "The question names “Trondheim”, and no record of this space does, so the answer may not be here."
+    )
+    for result in (fixed, adaptive):
+        assert (only_warning(result).code, only_warning(result).message) == ("nothing_relevant", message)
+        assert verify_assembly(AssemblyPayload.objects.get(pk=result.id)) == []
+    assert (fixed.stats.records_included, adaptive.stats.records_included) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which printer broke in Oslo?",
+        "Which printer broke in Trondheim, or in Oslo?",
+        "Which printer did Kari see when it broke?",
+        "Which printer broke in the Support space?",
+        "Which printer broke, says Jira?",
+        "Which printer broke in Olso or Canteenn?",
+        "Welcher Printer ist im Keller, und wann broke der Printer?",
+    ],
+)
+def test_one_known_name_is_enough(space: Space, question: str) -> None:
+    make_record(space, title="Printer", notes="The printer in Oslo broke again.", metadata={"author": "Kari"})
+    make_record(space, title="Lunch", notes="Soup and bread at noon in the canteen.", source="jira")
+    ensure_embedded(registry.get("record"), space.pk, limit=9)
+    count_words(registry.get("record"), space.pk)
+    assert make_assembly(space, query=question).warnings == ()
 
 
 def test_a_question_about_the_order_of_a_conversation_finds_its_subject(space: Space) -> None:

@@ -9,7 +9,7 @@ from django.db import connection
 
 from contextopt.search import registry
 from contextopt.search.registry import SearchFilters
-from contextopt.search.wordcounts import count_words, known_shares
+from contextopt.search.wordcounts import count_words, known_shares, unknown_words
 from contextopt.search.words import CANDIDATES_MIN, best_by_words, read_lexemes, weigh_terms
 from contextopt.spaces.inputs import RecordIn
 from contextopt.spaces.models import Record, Space
@@ -63,6 +63,18 @@ def test_the_newest_count_under_any_plan_and_in_any_order_on_disk(frequent: Spac
     for plan in PLANS:
         with planned(plan):
             assert best(frequent, text) == first, plan
+
+
+def test_words_that_no_record_has(space: Space) -> None:
+    table, words = registry.get("record"), ["printers", "kubernetes", "kuberntes", "kubernet", "gnu", "the"]
+    rows = [RecordIn(title=f"Note {number}", date=NOW, notes="printer broke") for number in range(3)]
+    rows.append(RecordIn(title="Note", date=NOW, notes="We run Kubernetes.", external_id="k", source="s"))
+    upsert_records(space=space, rows=rows, actor="test")
+    assert unknown_words(table, space.pk, words) == set()
+    count_words(table, space.pk)
+    assert unknown_words(table, space.pk, words) == {"gnu"}
+    Record.objects.filter(external_id="k").update(deleted_at=NOW)
+    assert unknown_words(table, space.pk, words) == {"kubernetes", "kuberntes", "kubernet", "gnu"}
 
 
 def test_how_much_of_a_text_is_known(space: Space) -> None:
