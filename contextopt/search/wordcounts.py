@@ -161,16 +161,22 @@ def unknown_words(searchable: Searchable, corpus_id: int, words: Iterable[str]) 
 
 
 def _is_misspelled(searchable: Searchable, corpus_id: int, word: str) -> bool:
-    """Return whether a row of the corpus has a word that differs from this one in one letter."""
-    lexemes = {lexeme for found in read_lexemes(" ".join(spellings(word))).values() for lexeme in found}
-    if not lexemes:
-        return False
+    """Return whether a row of the corpus has a word that differs from this one in one letter.
+
+    Each row is searched by the stems of its own language, since a stem may be another word's in the other.
+    """
+    found = read_lexemes(" ".join(spellings(word)))
     where, parameters = searchable.passing_words(corpus_id, SearchFilters())
-    wanted = f"{quoted(corpus_word(corpus_id))} & ({' | '.join(map(quoted, sorted(lexemes)))})"
-    sql = (
-        f"SELECT 1 FROM {searchable.table} t WHERE t.search_vector @@ %(wanted)s::tsquery AND {where} LIMIT 1"
-    )
-    return bool(fetch_column(sql, {**parameters, "wanted": wanted}))
+    matches = []
+    for code, lexemes in found.items():
+        if lexemes:
+            matches.append(f"(t.language = '{code}' AND t.search_vector @@ %(spelled_{code})s::tsquery)")
+            spelled = " | ".join(map(quoted, lexemes))
+            parameters[f"spelled_{code}"] = f"{quoted(corpus_word(corpus_id))} & ({spelled})"
+    if not matches:
+        return False
+    sql = f"SELECT 1 FROM {searchable.table} t WHERE ({' OR '.join(matches)}) AND {where} LIMIT 1"
+    return bool(fetch_column(sql, parameters))
 
 
 def _weigh(searchable: Searchable, corpus_id: int, words: Sequence[str]) -> tuple[dict[str, float], set[str]]:

@@ -68,11 +68,15 @@ def test_the_newest_count_under_any_plan_and_in_any_order_on_disk(frequent: Spac
 def test_words_that_no_record_has(space: Space) -> None:
     table, words = registry.get("record"), ["printers", "kubernetes", "kuberntes", "kubernet", "gnu", "the"]
     rows = [RecordIn(title=f"Note {number}", date=NOW, notes="printer broke") for number in range(3)]
-    rows.append(RecordIn(title="Note", date=NOW, notes="We run Kubernetes.", external_id="k", source="s"))
+    rows.append(
+        RecordIn(title="Note", date=NOW, notes="We run many Kubernetes.", external_id="k", source="s")
+    )
     upsert_records(space=space, rows=rows, actor="test")
     assert unknown_words(table, space.pk, words) == set()
     count_words(table, space.pk)
     assert unknown_words(table, space.pk, words) == {"gnu"}
+    # In Norwegian, the stem of "mania" is that of the English "many".
+    assert unknown_words(table, space.pk, ["maria"]) == {"maria"}
     Record.objects.filter(external_id="k").update(deleted_at=NOW)
     assert unknown_words(table, space.pk, words) == {"kubernetes", "kuberntes", "kubernet", "gnu"}
 
