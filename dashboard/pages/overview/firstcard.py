@@ -197,7 +197,7 @@ def _cost_facts(series: Series, savings: SpaceSavings, places: Places) -> list[F
     else:
         facts = [
             Fact("", sent, f" in all, in {contexts}", places.rows({})),
-            Fact("", "No price is known", " for these prompts", "#more-money"),
+            *([Fact("", "No price is known", " for these prompts", "#more-money")] if total.contexts else []),
         ]
     if series.is_young:
         return facts

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from django.db.models import Q
 
+from contextopt.assemblies.models import Kind
 from contextopt.people.models import AuditEvent
 from contextopt.spaces.configs import ContextConfig
 from dashboard.kit.charts.tiles import Proportion
@@ -93,9 +94,10 @@ class RecallFall:
 def read_recall(wanted: FigureFilter) -> tuple[Recall, Recall] | None:
     """Return the recall at the end of the period and at its start.
 
-    None if a stage, phase, config or model is filtered.
+    None if a stage, phase, config, model or a kind of agents is filtered.
     """
-    if any((wanted.stage, wanted.phase, wanted.config_version, wanted.model)):
+    is_of_agents = wanted.kind not in {None, str(Kind.SPACE)}
+    if is_of_agents or any((wanted.stage, wanted.phase, wanted.config_version, wanted.model)):
         return None
     sets = QuestionSet.objects.filter(space__team=wanted.team_id)
     if wanted.space_id is not None:

@@ -111,7 +111,10 @@ def _dots(
         customdata=[_row_query(row) for row, _ in values],
         marker={"color": ACCENT, "size": 8, "opacity": 0.75},
     )  # fmt: skip
-    return _over(span, lay_out(data.series.period, [trace], NUMBER_FORMAT, hover_format))
+    plot = lay_out(data.series.period, [trace], NUMBER_FORMAT, hover_format)
+    if not values:
+        plot.update_yaxes(range=[0, 1], showticklabels=False)
+    return _over(span, plot)
 
 
 def _row_query(row: LogRow) -> str:

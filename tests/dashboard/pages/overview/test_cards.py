@@ -194,6 +194,11 @@ def test_the_recall_is_of_the_settings_active_at_each_end_of_the_period(
 
 def test_other_filters_hide_the_recall(owner_client: Client, logged: Space) -> None:
     assert 'id="tile-recall"' not in html_of(owner_client, "/?stage=4")
+    log_row(logged, NOW - timedelta(minutes=1), kind="retry", stage=None)
+    html = html_of(owner_client, "/?kind=retry")
+    assert 'id="tile-recall"' not in html
+    # The part about money exists only for contexts of spaces.
+    assert "#more-money" not in html
 
 
 def test_a_recall_below_its_minimum_is_amber_even_within_chance(owner_client: Client, logged: Space) -> None:
