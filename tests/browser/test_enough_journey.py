@@ -52,7 +52,7 @@ def test_from_old_data_to_an_answered_and_an_unanswered_question(
     monkeypatch.setenv("DATABASE_URL", database(IMPORTING))
     page = open_page(**PHONE)
     page.goto(f"/spaces/{space.slug}/import/")
-    page.get_by_label("File").set_input_files(
+    page.get_by_label("File", exact=True).set_input_files(
         {"name": "old.jsonl", "mimeType": "application/x-ndjson", "buffer": old_rows()}
     )
     page.get_by_role("button", name="Upload").click()
