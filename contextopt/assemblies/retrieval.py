@@ -126,7 +126,8 @@ def load_for_question(asked: PreparedRequest, question: Question, *, reach: int)
     words, numbers = frozenset(terms(question.text)), numbers_in(question.text)
     warnings = list(embedding_warnings(asked.space.id, question, found.matches))
     sources = {record.source for record in found.summaries.values()}
-    unknown = _unknown_names(asked, question.text, found.people | sources)
+    # Records in another language may spell a name differently.
+    unknown = [] if encoder in LEAST_COSINES else _unknown_names(asked, question.text, found.people | sources)
     is_relevant = found.match >= found.least and not unknown
     if unknown:
         warnings.append(names_unknown(unknown))
